@@ -1,0 +1,26 @@
+package wire
+
+import (
+	"time"
+
+	"smg/worker"
+)
+
+// Select asks a leg's selector for one worker.
+type Select struct {
+	Lease  worker.LeaseID
+	Model  string // canonical id or alias, "" for a request that names no model
+	Key    worker.Key
+	Target string      // raw X-SMG-Target-Worker
+	Tokens int64       // estimated prompt tokens, 0 when unknown
+	Skip   []worker.ID // tried before: avoided while another candidate exists
+	Now    time.Time   // of the asking; the selector's own clock when zero
+}
+
+// Pick is a selector's answer: a worker on which the lease is counted already.
+type Pick struct {
+	Worker *worker.Spec
+	Probe  bool   // the call probes a half-open breaker
+	Policy string // the policy's name, for labels and logs
+	Branch string // which of its branches decided, "" if it has none
+}

@@ -1,0 +1,101 @@
+package worker
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Reasons why a pool yields no worker. Callers branch on them; the HTTP answers
+// are decided by the ingress.
+var (
+	// ErrNoWorkers: no worker is registered for the leg and model.
+	ErrNoWorkers = errors.New("no worker is registered")
+	// ErrOverloaded: every registered worker is vetoed by overload protection.
+	ErrOverloaded = errors.New("every worker is overloaded")
+	// ErrUnavailable: workers are registered, but none can be chosen.
+	ErrUnavailable = errors.New("no worker is available")
+	// ErrDeclined: workers are available, but the policy chose none of them.
+	ErrDeclined = errors.New("the policy chose no worker")
+)
+
+// Ask is what a pool needs to know to count a choice.
+type Ask struct {
+	Lease  LeaseID
+	Tokens int64     // estimated prompt tokens, credited to the worker
+	Skip   []ID      // tried before; avoided while another candidate exists
+	Now    time.Time // of the selection
+}
+
+// Taken is a counted choice.
+type Taken struct {
+	Worker *Worker
+	Probe  bool // the worker's breaker is half open, the call probes it
+}
+
+// Pool is what one policy chooses over: the workers of one (leg, model), or of a
+// leg as a whole for requests that name no model. It is safe for concurrent use.
+type Pool struct {
+	leg   Leg
+	model string
+	fold  *Fold
+	admit int // probes that a half-open worker takes at a time
+
+	set   atomic.Pointer[Set]
+	first atomic.Bool
+
+	mu   sync.Mutex // makes choosing, counting and crediting one step
+	view View       // scratch of Take
+}
+
+func newPool(leg Leg, model string, fold *Fold, admit int) *Pool {
+	p := &Pool{leg: leg, model: model, fold: fold, admit: admit}
+	p.set.Store(newSet(newMembers(nil), nil))
+	return p
+}
+
+// Leg is the leg that the pool serves.
+func (p *Pool) Leg() Leg { return p.leg }
+
+// Model is the pool's model, "" for the pool of all workers of the leg.
+func (p *Pool) Model() string { return p.model }
+
+// Members is the pool's registered workers now.
+func (p *Pool) Members() *Members { return p.set.Load().members }
+
+// SetFirst says whether this replica ranks first for the pool. Only the first
+// ranked replica picks half-open workers.
+func (p *Pool) SetFirst(first bool) { p.first.Store(first) }
+
+// Take lets choose pick one of the pool's available workers and counts and
+// credits the pick, all in one step. choose returns an index that the view
+// admits, or a negative number to pick nobody; it must not keep the view. The
+// error is one of the Err values of this package.
+func (p *Pool) Take(ask *Ask, choose func(*View) int) (Taken, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.set.Load()
+	if !p.view.prepare(s, ask.Skip, p.first.Load(), p.admit) {
+		return Taken{}, s.reason()
+	}
+	i := choose(&p.view)
+	if i < 0 {
+		return Taken{}, ErrDeclined
+	}
+	w := s.available[i]
+	t := Taken{Worker: w, Probe: w.Record.Breaker == HalfOpen}
+	p.fold.Grant(Lease{ID: ask.Lease, Worker: w.Spec.ID, Tokens: ask.Tokens, Probe: t.Probe}, w.Load, ask.Now)
+	return t, nil
+}
+
+// reason is why nothing of the set can be chosen.
+func (s *Set) reason() error {
+	switch n := s.members.Len(); {
+	case n == 0:
+		return ErrNoWorkers
+	case s.vetoed == n:
+		return ErrOverloaded
+	}
+	return ErrUnavailable
+}

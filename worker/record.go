@@ -1,0 +1,59 @@
+package worker
+
+import (
+	"cmp"
+	"time"
+)
+
+// ReplicaID names one running selector replica: unique for each start, so that a
+// restarted replica is a new one.
+type ReplicaID uint64
+
+// Breaker is the state of a worker's circuit breaker.
+type Breaker uint8
+
+// Breaker states, in the order of the gauge smg_worker_cb_state.
+const (
+	Closed Breaker = iota
+	Open
+	HalfOpen
+)
+
+// String is the state's name in labels.
+func (b Breaker) String() string {
+	return [...]string{"closed", "open", "half_open"}[b]
+}
+
+// Report is what a worker said of its load. PolledAt is when the poll was sent,
+// in the holder's own clock: between processes its age travels.
+type Report struct {
+	PolledAt time.Time
+}
+
+// Record is what a worker's keeper says about it. Records are totally ordered;
+// everybody keeps the highest, whoever sent it.
+type Record struct {
+	Worker ID
+	Epoch  uint64 // rises when the process behind the URL changes; Unix milliseconds or later
+
+	Term   uint64 // rises with each change of keeper
+	Keeper ReplicaID
+	Seq    uint64 // of this keeper in this term
+
+	Status       Status
+	Breaker      Breaker
+	BreakerSince time.Time
+	Overloaded   bool
+	Report       *Report // nil: no report; never modified once set
+}
+
+// Compare orders records by (Term, Keeper, Seq).
+func (r Record) Compare(s Record) int {
+	return cmp.Or(cmp.Compare(r.Term, s.Term), cmp.Compare(r.Keeper, s.Keeper), cmp.Compare(r.Seq, s.Seq))
+}
+
+// Available says whether a worker with this record may be chosen at all. A half
+// open one is admitted a few at a time, which its pool decides.
+func (r Record) Available() bool {
+	return r.Status == Ready && r.Breaker != Open && !r.Overloaded
+}

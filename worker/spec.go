@@ -1,0 +1,161 @@
+package worker
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// ID identifies a worker: the UUIDv5 of its canonical URL, so that every process
+// derives the same one without asking anybody.
+type ID [16]byte
+
+// IDOf is the id of the worker at a canonical URL.
+func IDOf(canonicalURL string) ID {
+	return ID(uuid.NewSHA1(uuid.NameSpaceURL, []byte(canonicalURL)))
+}
+
+// String is the id in the usual UUID form.
+func (id ID) String() string { return uuid.UUID(id).String() }
+
+// ParseID is the inverse of [ID.String].
+func ParseID(s string) (ID, error) {
+	u, err := uuid.Parse(s)
+	if err != nil {
+		return ID{}, fmt.Errorf("parsing worker id %q: %w", s, err)
+	}
+	return ID(u), nil
+}
+
+// Model is a model that a worker serves under an id and, possibly, other names.
+type Model struct {
+	ID      string
+	Aliases []string
+}
+
+// Spec is a worker as its registrar describes it. It is treated as immutable:
+// a change is a new Spec under the same ID.
+type Spec struct {
+	ID      ID
+	URL     string // canonical, see CanonicalURL
+	Leg     Leg
+	Mode    Mode
+	Runtime Runtime
+	// Models is empty for a worker whose model stayed unknown; such a worker
+	// serves only requests that name no model.
+	Models []Model
+	Labels map[string]string
+
+	Priority int
+	Cost     float64
+
+	// BootstrapHost and BootstrapPort are where decode workers meet a prefill
+	// worker; port 0 means none. BootstrapSource says who decided it.
+	BootstrapHost   string
+	BootstrapPort   uint16
+	BootstrapSource string
+
+	// RegisteredAt, then URL, is the order of workers everywhere.
+	RegisteredAt time.Time
+}
+
+// Compare orders specs by (RegisteredAt, URL), the order in which workers are
+// indexed, rotated through and called first on every replica.
+func (s *Spec) Compare(t *Spec) int {
+	if c := s.RegisteredAt.Compare(t.RegisteredAt); c != 0 {
+		return c
+	}
+	return cmp.Compare(s.URL, t.URL)
+}
+
+// ModelID is the first model's id, or "" when the model is unknown.
+func (s *Spec) ModelID() string {
+	if len(s.Models) == 0 {
+		return ""
+	}
+	return s.Models[0].ID
+}
+
+// Clone is a copy that shares nothing with s.
+func (s *Spec) Clone() *Spec {
+	c := *s
+	c.Labels = maps.Clone(s.Labels)
+	c.Models = slices.Clone(s.Models)
+	for i := range c.Models {
+		c.Models[i].Aliases = slices.Clone(c.Models[i].Aliases)
+	}
+	return &c
+}
+
+// ErrModeUnsupported is returned for worker URLs that are well formed but whose
+// engines cannot be spoken to yet.
+var ErrModeUnsupported = errors.New("connection mode not supported yet")
+
+const schemes = "http, https, grpc, grpcs or ipc"
+
+// CanonicalURL checks a worker URL and returns the one spelling that identifies
+// the worker: no trailing slash, everything else as typed. The error says what is
+// wrong and what to write instead.
+func CanonicalURL(raw string) (string, error) {
+	if raw == "" {
+		return "", errors.New("worker URL is empty")
+	}
+	scheme, rest, ok := strings.Cut(raw, "://")
+	if !ok {
+		return "", fmt.Errorf("worker URL %q has no scheme: write http://%s", raw, raw)
+	}
+	switch scheme {
+	case "http", "https":
+	case "grpc", "grpcs", "ipc":
+		if strings.Trim(rest, "/") == "" {
+			return "", fmt.Errorf("worker URL %q names no host or path", raw)
+		}
+		kind := "gRPC"
+		if scheme == "ipc" {
+			kind = "ZMQ (ipc)"
+		}
+		return "", fmt.Errorf("worker URL %q: %s engines are not supported yet, use an http:// address: %w", raw, kind, ErrModeUnsupported)
+	default:
+		if l := strings.ToLower(scheme); l != scheme && (l == "http" || l == "https") {
+			return "", fmt.Errorf("worker URL %q: write the scheme in lower case: %s://%s", raw, l, rest)
+		}
+		return "", fmt.Errorf("worker URL %q: scheme %q is not one of %s", raw, scheme, schemes)
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return "", fmt.Errorf("worker URL %q cannot be parsed: %w", raw, errors.Unwrap(err))
+	}
+	switch {
+	case u.Hostname() == "":
+		return "", fmt.Errorf("worker URL %q names no host", raw)
+	case u.User != nil:
+		return "", errors.New("worker URL carries a user name or password, which is not supported: leave it out")
+	case u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(rest, "?#"):
+		return "", fmt.Errorf("worker URL %q carries a query or fragment: leave it out", raw)
+	}
+	if p := u.Port(); p != "" {
+		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 {
+			return "", fmt.Errorf("worker URL %q: port %s is not in 1..65535", raw, p)
+		}
+	} else if strings.HasSuffix(u.Host, ":") {
+		return "", fmt.Errorf("worker URL %q has a colon but no port", raw)
+	}
+	if strings.Contains(u.Hostname(), ":") && net.ParseIP(hostWithoutZone(u.Hostname())) == nil {
+		return "", fmt.Errorf("worker URL %q: %q is no IPv6 address", raw, u.Hostname())
+	}
+	return strings.TrimRight(raw, "/"), nil
+}
+
+func hostWithoutZone(h string) string {
+	h, _, _ = strings.Cut(h, "%")
+	return h
+}
