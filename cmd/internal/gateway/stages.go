@@ -1,0 +1,54 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+)
+
+// stage is a service of the process. It runs until its context ends; a stage that
+// returns before that ends the gateway.
+type stage struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+// runStages starts the stages in order and, once ctx ends or one of them returns,
+// stops them in reverse order, each when the one above it has returned: requests
+// end before the leases that announce them, and those before the bus.
+func runStages(ctx context.Context, stages []stage) error {
+	base := context.WithoutCancel(ctx)
+	var (
+		mu       sync.Mutex
+		errs     []error
+		stopping = make(chan struct{})
+		once     sync.Once
+		stops    []func()
+	)
+	for _, s := range stages {
+		sctx, cancel := context.WithCancel(base)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			defer once.Do(func() { close(stopping) })
+			if err := s.run(sctx); err != nil {
+				mu.Lock()
+				errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+				mu.Unlock()
+			}
+		}()
+		stops = append(stops, func() {
+			cancel()
+			<-done
+		})
+	}
+	select {
+	case <-ctx.Done():
+	case <-stopping:
+	}
+	for i := len(stops) - 1; i >= 0; i-- {
+		stops[i]()
+	}
+	return errors.Join(errs...)
+}

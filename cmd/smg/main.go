@@ -1,0 +1,45 @@
+// Command smg starts engines and serves them behind one address (serve), or serves
+// engines that run already (launch, or bare flags).
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/term"
+
+	"smg/cmd/internal/flags"
+	"smg/cmd/internal/version"
+	"smg/worker"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// run is the program without its exit.
+func run(args []string) int {
+	width, _, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		width = 0 // not a terminal: plain lines
+	}
+	cmd, err := flags.Parse(flags.Input{
+		Args: args, Env: os.LookupEnv, Width: width,
+		Version: "smg " + version.String(), VersionVerbose: version.Verbose("smg"),
+	})
+	if err == nil {
+		err = cmd.Validate(worker.CanonicalURL)
+	}
+	if err != nil {
+		return flags.Report(os.Stderr, err)
+	}
+	switch cmd.Verb {
+	case flags.RunLaunch:
+		return launch(cmd)
+	case flags.RunServe:
+		return serve(cmd)
+	case flags.RunSim:
+		return simulate(cmd.SimArgs)
+	case flags.Print:
+	}
+	fmt.Print(cmd.Output)
+	return 0
+}

@@ -1,0 +1,3 @@
+package main
+
+func simulate([]string) int { return 0 }

@@ -1,0 +1,101 @@
+package ingress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"smg/engine"
+	"smg/wire"
+	"smg/worker"
+)
+
+// Selector chooses workers and keeps the count of what is in flight. It is safe
+// for concurrent use.
+type Selector interface {
+	// Plan draws the identity of a new plan: a lease id without leg and item.
+	Plan() worker.LeaseID
+	// Select picks a worker and begins the lease ask.Lease on it. On error nothing
+	// is counted. The error is one of package worker's Err values, possibly
+	// wrapped, wire.ErrSelectionUnavailable or the context's.
+	Select(ctx context.Context, ask *wire.Select) (wire.Pick, error)
+	// End ends a lease that Select began. unreached says that the call never got to
+	// its worker. Ending twice is harmless.
+	End(id worker.LeaseID, outcome worker.Outcome, unreached bool)
+}
+
+// Dispatcher sends a request to an engine. See [engine.Client].
+type Dispatcher interface {
+	Target(url string) (*engine.Target, error)
+	Send(ctx context.Context, t *engine.Target, req *engine.Request) (*engine.Response, error)
+}
+
+// Fleet is what the information routes show. Its answers are snapshots.
+type Fleet interface {
+	// Workers is everybody who is registered, in order.
+	Workers() []*worker.Worker
+	// Active is the number of this ingress's own calls in flight at a worker.
+	Active(id worker.ID) int
+	// Readiness is whether the fleet can serve, and how many of all workers are
+	// ready. Probes call it: it must neither lock nor walk the registry.
+	Readiness() (ready bool, healthy, total int)
+}
+
+// Config is what an operator decides about the API.
+type Config struct {
+	// MaxPayloadBytes bounds a request's body and a buffered answer.
+	MaxPayloadBytes int64
+	// MaxBufferedBytes bounds the sum of all buffered request bodies.
+	MaxBufferedBytes int64
+	MaxJSONDepth     int
+	// MaxHeaderBytes and ReadHeaderTimeout bound a request's head.
+	MaxHeaderBytes    int
+	ReadHeaderTimeout time.Duration
+	// RequestTimeout is one deadline for a request, over everything it does.
+	RequestTimeout time.Duration
+	// WriteStall ends a client that takes no byte for so long.
+	WriteStall time.Duration
+	// Grace is the time that a stop may take, settling and draining together.
+	Grace time.Duration
+	// RoutingKeyHeaders are read in order for a routing key; lower case.
+	RoutingKeyHeaders []string
+}
+
+// DefaultConfig is the configuration of a gateway that was given no flags.
+func DefaultConfig() Config {
+	return Config{
+		MaxPayloadBytes:   512 << 20,
+		MaxBufferedBytes:  1 << 30,
+		MaxJSONDepth:      512,
+		MaxHeaderBytes:    64 << 10,
+		ReadHeaderTimeout: 10 * time.Second,
+		RequestTimeout:    30 * time.Minute,
+		WriteStall:        time.Minute,
+		Grace:             3 * time.Minute,
+		RoutingKeyHeaders: []string{"x-smg-routing-key"},
+	}
+}
+
+// Validate reports every value out of range, each by its flag.
+func (c Config) Validate() error {
+	var errs []error
+	positive := func(flag string, v int64) {
+		if v <= 0 {
+			errs = append(errs, fmt.Errorf("--%s must be greater than 0, not %d", flag, v))
+		}
+	}
+	positive("max-payload-size", c.MaxPayloadBytes)
+	positive("max-buffered-bytes-total", c.MaxBufferedBytes)
+	positive("max-json-depth", int64(c.MaxJSONDepth))
+	positive("max-header-bytes", int64(c.MaxHeaderBytes))
+	positive("read-header-timeout-secs", int64(c.ReadHeaderTimeout))
+	positive("request-timeout-secs", int64(c.RequestTimeout))
+	if c.WriteStall <= 0 {
+		errs = append(errs, errors.New("the write stall limit must be greater than 0"))
+	}
+	if c.Grace < 0 {
+		errs = append(errs, errors.New("--shutdown-grace-period-secs must not be negative"))
+	}
+	return errors.Join(errs...)
+}

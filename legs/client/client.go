@@ -1,0 +1,188 @@
+// Package client is the ingress's side of selection. It knows whom to ask, tells
+// everybody which calls are in flight, and keeps a copy of who exists and how they
+// are. It does not know policies or bodies.
+//
+// State and its owner: the lease writers, the registry copy and the ranking are
+// safe for concurrent use. One goroutine publishes; the bus's callbacks feed the
+// copy.
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"smg/bus"
+	"smg/wire"
+	"smg/worker"
+)
+
+// Local is a selector replica in this process: asking it is a function call.
+type Local interface {
+	Leg() worker.Leg
+	Replica() worker.ReplicaID
+	Select(ask *wire.Select) (wire.Pick, error)
+}
+
+// Config is who the ingress is.
+type Config struct {
+	Cluster wire.Cluster
+	// Name tells ingresses that run at the same time apart; a restarted one keeps
+	// it. Incarnation rises from start to start.
+	Name        string
+	Incarnation uint64
+	// Legs are those that a request can have, the one that the fleet needs first.
+	Legs []worker.Leg
+}
+
+// Deps is what a Client works with.
+type Deps struct {
+	Bus        *bus.Conn
+	Local      []Local
+	Log        *slog.Logger
+	Registerer prometheus.Registerer
+	Now        func() time.Time
+}
+
+// Client selects workers for an ingress. It is safe for concurrent use.
+type Client struct {
+	cfg      Config
+	bus      *bus.Conn
+	log      *slog.Logger
+	now      func() time.Time
+	plans    *worker.Plans
+	legs     [legCount]*leg // by worker.Leg, nil where a request has none
+	registry *worker.Registry
+	ready    atomic.Pointer[readiness]
+	changed  chan struct{} // holds one: the fleet has changed since readiness was taken
+}
+
+const legCount = int(worker.Decode) + 1
+
+// leg is what the client has of one leg.
+type leg struct {
+	ranking *worker.Ranking
+	writer  *worker.LeaseWriter
+	local   map[worker.ReplicaID]Local
+	soon    chan struct{} // holds one: a batch has begun
+	full    chan struct{} // holds one: a batch is full
+}
+
+// New is a client that does nothing yet. See [Client.Run].
+func New(cfg Config, d Deps) (*Client, error) {
+	c := &Client{
+		cfg: cfg, bus: d.Bus, log: d.Log, now: d.Now, plans: worker.NewPlans(cfg.Incarnation),
+		// The copy counts nothing: what is in flight here is with the lease writers.
+		registry: worker.NewRegistry(worker.NewFold(), 0),
+		changed:  make(chan struct{}, 1),
+	}
+	c.ready.Store(&readiness{})
+	for _, l := range cfg.Legs {
+		c.legs[l] = &leg{
+			ranking: worker.NewRanking(),
+			writer:  worker.NewLeaseWriter(cfg.Name, cfg.Incarnation, l),
+			local:   map[worker.ReplicaID]Local{},
+			soon:    make(chan struct{}, 1),
+			full:    make(chan struct{}, 1),
+		}
+	}
+	for _, l := range d.Local {
+		if c.legs[l.Leg()] == nil {
+			return nil, fmt.Errorf("a selector of the %s leg runs here, but no request has that leg", l.Leg())
+		}
+		c.legs[l.Leg()].local[l.Replica()] = l
+	}
+	if err := d.Registerer.Register(activeCollector{c}); err != nil {
+		return nil, fmt.Errorf("registering the metrics of selection: %w", err)
+	}
+	return c, nil
+}
+
+// Plan draws the identity of a new plan.
+func (c *Client) Plan() worker.LeaseID { return c.plans.Lease(c.plans.Next(), worker.Regular, 0) }
+
+// Select asks the leg's selector for a worker and begins the lease on it. On error
+// nothing is counted. The error is wire.ErrSelectionUnavailable when no replica
+// can be asked, one of package worker's Err values, or the context's.
+func (c *Client) Select(ctx context.Context, ask *wire.Select) (wire.Pick, error) {
+	if err := ctx.Err(); err != nil {
+		return wire.Pick{}, err
+	}
+	l := c.legs[ask.Lease.Leg]
+	if l == nil {
+		return wire.Pick{}, fmt.Errorf("the %s leg: %w", ask.Lease.Leg, worker.ErrNoWorkers)
+	}
+	first, ok := l.ranking.First(selectionKey(ask))
+	local := l.local[first]
+	if !ok || local == nil {
+		return wire.Pick{}, wire.ErrSelectionUnavailable
+	}
+	pick, err := local.Select(ask)
+	if err != nil {
+		return wire.Pick{}, err
+	}
+	l.wake(l.writer.Begin(worker.Lease{ID: ask.Lease, Worker: pick.Worker.ID, Tokens: ask.Tokens, Probe: pick.Probe}))
+	return pick, nil
+}
+
+// selectionKey decides which replica answers: the one of the routing key, so that
+// a key has one writer, else the one of the pool.
+func selectionKey(ask *wire.Select) uint64 {
+	if ask.Key.Source != worker.NoKey {
+		return ask.Key.Short
+	}
+	return worker.PoolKey(ask.Lease.Leg, ask.Model)
+}
+
+// End ends a lease that Select began. Ending it twice is harmless.
+func (c *Client) End(id worker.LeaseID, outcome worker.Outcome, unreached bool) {
+	if l := c.legs[id.Leg]; l != nil {
+		l.wake(l.writer.End(id, outcome, unreached))
+	}
+}
+
+// wake tells the publisher what the writer asks for.
+func (l *leg) wake(w worker.Wake) {
+	ch := l.soon
+	switch w {
+	case worker.WakeNone:
+		return
+	case worker.WakeNow:
+		ch = l.full
+	case worker.WakeSoon:
+	}
+	select {
+	case ch <- struct{}{}:
+	default: // told already
+	}
+}
+
+// Run joins the bus and keeps the copy and the streams going until ctx ends. Its
+// last act is to publish what has ended, so ctx must outlive the requests.
+func (c *Client) Run(ctx context.Context) error {
+	stop, err := c.subscribe()
+	if err != nil {
+		return errors.Join(err, stop())
+	}
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return c.watchWorkers(gctx) })
+	g.Go(func() error {
+		c.watchReadiness(gctx)
+		return nil
+	})
+	for _, l := range c.legs {
+		if l != nil {
+			g.Go(func() error {
+				c.publish(gctx, l)
+				return nil
+			})
+		}
+	}
+	return errors.Join(g.Wait(), stop())
+}

@@ -1,0 +1,160 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"smg/bus"
+	"smg/wire"
+	"smg/worker"
+)
+
+// subscribe listens to replicas and keepers. stop ends what was begun, also after
+// an error.
+func (c *Client) subscribe() (stop func() error, err error) {
+	var subs []*bus.Subscription
+	stop = func() error {
+		var errs []error
+		for _, sub := range subs {
+			errs = append(errs, sub.Stop())
+		}
+		return errors.Join(errs...)
+	}
+	keep := func(sub *bus.Subscription, e error) {
+		if e != nil {
+			err = errors.Join(err, e)
+			return
+		}
+		subs = append(subs, sub)
+	}
+	for i, l := range c.legs {
+		if l == nil {
+			continue
+		}
+		keep(bus.Subscribe(c.bus, c.cfg.Cluster.State(worker.Leg(i)), c.onState))
+		keep(bus.Subscribe(c.bus, c.cfg.Cluster.Beat(worker.Leg(i)), func(b *wire.Beat) {
+			l.ranking.Apply(worker.ReplicaBeat{Replica: b.Replica, Ready: b.Ready, Draining: b.Draining}, c.now())
+		}))
+	}
+	return stop, err
+}
+
+func (c *Client) onState(m *wire.State) {
+	if _, changed := c.registry.Install(m.Record(c.now())); changed {
+		c.change()
+	}
+}
+
+// watchWorkers keeps the copy of who exists. Those that are there first are taken
+// in together.
+func (c *Client) watchWorkers(ctx context.Context) error {
+	var initial []*worker.Spec
+	synced := false
+	return bus.NewBucket(c.bus, c.cfg.Cluster.Workers()).Watch(ctx, bus.Events[worker.ID, worker.Spec]{
+		Put: func(_ worker.ID, s *worker.Spec) {
+			if !synced {
+				initial = append(initial, s)
+				return
+			}
+			c.registry.Put(s)
+			c.change()
+		},
+		Delete: func(id worker.ID) {
+			c.registry.Remove(id)
+			c.change()
+		},
+		Synced: func() {
+			c.registry.Put(initial...)
+			initial, synced = nil, true
+			c.change()
+		},
+	})
+}
+
+// readiness is a snapshot of how many workers are ready.
+type readiness struct {
+	ready          bool
+	healthy, total int
+}
+
+// change has the readiness taken anew.
+func (c *Client) change() {
+	select {
+	case c.changed <- struct{}{}:
+	default: // due already
+	}
+}
+
+// watchReadiness takes the readiness on every change and every second.
+func (c *Client) watchReadiness(ctx context.Context) {
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		c.ready.Store(c.takeReadiness())
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.changed:
+		case <-t.C:
+		}
+	}
+}
+
+// takeReadiness counts. The fleet is ready when every leg that requests have has a
+// ready worker and a selector.
+func (c *Client) takeReadiness() *readiness {
+	r := &readiness{ready: true}
+	var healthy [legCount]int
+	for _, w := range c.registry.Workers() {
+		r.total++
+		if w.Record.Status == worker.Ready {
+			r.healthy++
+			healthy[w.Spec.Leg]++
+		}
+	}
+	for i, l := range c.legs {
+		if l != nil && (healthy[i] == 0 || l.ranking.Len() == 0) {
+			r.ready = false
+		}
+	}
+	return r
+}
+
+// Readiness is whether the fleet can serve, from a snapshot.
+func (c *Client) Readiness() (ready bool, healthy, total int) {
+	r := c.ready.Load()
+	return r.ready, r.healthy, r.total
+}
+
+// Workers is everybody who is registered, in order.
+func (c *Client) Workers() []*worker.Worker { return c.registry.Workers() }
+
+// Active is the number of own calls in flight at a worker, on all legs.
+func (c *Client) Active(id worker.ID) int {
+	n := 0
+	for _, l := range c.legs {
+		if l != nil {
+			n += l.writer.Active(id)
+		}
+	}
+	return n
+}
+
+var activeDesc = prometheus.NewDesc("smg_worker_requests_active",
+	"Calls of this ingress in flight at a worker.", []string{"worker"}, nil)
+
+// activeCollector reads the counts when somebody scrapes.
+type activeCollector struct{ c *Client }
+
+// Describe implements [prometheus.Collector].
+func (a activeCollector) Describe(ch chan<- *prometheus.Desc) { ch <- activeDesc }
+
+// Collect implements [prometheus.Collector].
+func (a activeCollector) Collect(ch chan<- prometheus.Metric) {
+	for _, w := range a.c.Workers() {
+		ch <- prometheus.MustNewConstMetric(activeDesc, prometheus.GaugeValue, float64(a.c.Active(w.Spec.ID)), w.Spec.URL)
+	}
+}

@@ -1,0 +1,74 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"smg/bus"
+	"smg/worker"
+)
+
+// tickEvery is the period at which silent replicas are noticed.
+const tickEvery = 250 * time.Millisecond
+
+// publish sends a leg's lease stream until ctx ends: batches when they are full or
+// old enough, and a beat every second.
+func (c *Client) publish(ctx context.Context, l *leg) {
+	again := make(chan struct{}, 1) // holds one: beat first after a reconnect
+	remove := c.bus.OnReconnect(func() {
+		l.ranking.Reconnected(c.now())
+		select {
+		case again <- struct{}{}:
+		default: // due already
+		}
+	})
+	defer remove()
+	beat, tick := time.NewTicker(worker.BeatInterval), time.NewTicker(tickEvery)
+	defer beat.Stop()
+	defer tick.Stop()
+	delay := time.NewTimer(worker.BatchDelay)
+	defer delay.Stop()
+	var pace worker.Loop
+	c.beat(l)
+	for {
+		select {
+		case <-ctx.Done():
+			c.flush(l)
+			return
+		case <-l.soon:
+			delay.Reset(worker.BatchDelay)
+		case <-delay.C:
+			c.flush(l)
+		case <-l.full:
+			c.flush(l)
+		case <-beat.C:
+			c.beat(l)
+		case <-again:
+			c.beat(l)
+		case <-tick.C:
+			now := c.now()
+			l.ranking.Tick(now, pace.Late(now, tickEvery))
+		}
+	}
+}
+
+func (c *Client) flush(l *leg) {
+	if b, ok := l.writer.Flush(); ok {
+		c.send(&b)
+	}
+}
+
+func (c *Client) beat(l *leg) {
+	b := l.writer.Beat()
+	c.send(&b)
+}
+
+// send publishes a batch. One that is lost is mended by beats.
+func (c *Client) send(b *worker.Batch) {
+	err := bus.Publish(c.bus, c.cfg.Cluster.Leases(b.Leg), b)
+	if err != nil && !errors.Is(err, bus.ErrDisconnected) {
+		c.log.Error("leases could not be announced", slog.String("leg", b.Leg.String()), slog.Any("error", err))
+	}
+}

@@ -1,0 +1,153 @@
+package legs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"smg/bus"
+	"smg/wire"
+	"smg/worker"
+)
+
+// keeping is one worker as this replica keeps it, or would.
+type keeping struct {
+	*worker.Keeper
+	spec   *worker.Spec
+	reason string // of the last bad probe, for the log
+}
+
+// watchWorkers follows who exists until ctx ends. The workers that are there first
+// are taken in together.
+func (s *Service) watchWorkers(ctx context.Context) error {
+	var initial []*worker.Spec
+	synced := false
+	bucket := bus.NewBucket(s.bus, s.cfg.Cluster.Workers())
+	return bucket.Watch(ctx, bus.Events[worker.ID, worker.Spec]{
+		Put: func(_ worker.ID, spec *worker.Spec) {
+			switch {
+			case spec.Leg != s.cfg.Leg:
+			case synced:
+				s.add(spec)
+			default:
+				initial = append(initial, spec)
+			}
+		},
+		Delete: func(id worker.ID) { s.remove(id) },
+		Synced: func() {
+			s.add(initial...)
+			initial, synced = nil, true
+		},
+	})
+}
+
+func (s *Service) add(specs ...*worker.Spec) {
+	if len(specs) == 0 {
+		return
+	}
+	s.book.Added(specs...)
+	s.registry.Put(specs...)
+	s.mu.Lock()
+	for _, spec := range specs {
+		k := s.keepers[spec.ID]
+		if k == nil {
+			k = &keeping{Keeper: worker.NewKeeper(spec.ID, s.cfg.Replica, s.cfg.Keeper)}
+			s.keepers[spec.ID] = k
+			if rec, ok := s.registry.Record(spec.ID); ok {
+				k.Hear(rec)
+			}
+		} else if !k.spec.RegisteredAt.Equal(spec.RegisteredAt) {
+			s.tell(k.Replaced(s.now()))
+		}
+		k.spec = spec
+	}
+	s.mu.Unlock()
+	s.tick(false)
+}
+
+func (s *Service) remove(id worker.ID) {
+	s.mu.Lock()
+	delete(s.keepers, id)
+	s.mu.Unlock()
+	s.registry.Remove(id)
+	s.book.Removed(id)
+}
+
+// tell installs and publishes what a keeper's method returned, if it has to go
+// out. s.mu is held.
+func (s *Service) tell(rec worker.Record, publish bool) {
+	if !publish {
+		return
+	}
+	s.registry.Install(rec)
+	s.publish(rec)
+}
+
+func (s *Service) publish(rec worker.Record) {
+	err := bus.Publish(s.bus, s.cfg.Cluster.State(s.cfg.Leg), wire.StateOf(rec, s.now()))
+	if err != nil && !errors.Is(err, bus.ErrDisconnected) {
+		s.log.Error("a worker's record could not be sent", slog.String("worker_id", rec.Worker.String()), slog.Any("error", err))
+	}
+}
+
+// probeDue sends the health probes whose time has come. A worker whose probe finds
+// no free slot is asked in a later round.
+func (s *Service) probeDue(ctx context.Context, probing *sync.WaitGroup) {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, k := range s.keepers {
+		select {
+		case s.probes <- struct{}{}:
+		default:
+			return
+		}
+		epoch, due := k.ProbeDue(now)
+		if !due {
+			<-s.probes
+			continue
+		}
+		url := k.spec.URL
+		probing.Go(func() {
+			defer func() { <-s.probes }()
+			s.probe(ctx, k, epoch, url)
+		})
+	}
+}
+
+// probe asks one worker and tells its keeper.
+func (s *Service) probe(ctx context.Context, k *keeping, epoch uint64, url string) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Keeper.Health.Timeout)
+	defer cancel()
+	err := s.prober.Health(ctx, url, s.cfg.Endpoint)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return // the service stops: this says nothing about the worker
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := k.Record().Status
+	rec, changed := k.Probe(epoch, err == nil, s.now())
+	s.tell(rec, changed)
+	s.logProbe(k, err, before, rec.Status)
+}
+
+// logProbe writes a line when a worker's status, or the reason why it fails, has
+// changed.
+func (s *Service) logProbe(k *keeping, err error, before, after worker.Status) {
+	reason := ""
+	if err != nil {
+		reason = err.Error()
+	}
+	news := reason != "" && reason != k.reason
+	k.reason = reason
+	attrs := []any{slog.String("worker", k.spec.URL), slog.String("worker_id", k.spec.ID.String()), slog.String("status", after.String())}
+	switch {
+	case before != after && after == worker.Ready:
+		s.log.Info("worker is ready", attrs...)
+	case before != after:
+		s.log.Warn("worker is not ready", append(attrs, slog.String("reason", reason))...)
+	case news:
+		s.log.Warn("worker failed a health probe", append(attrs, slog.String("reason", reason))...)
+	}
+}

@@ -1,0 +1,321 @@
+package legs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"smg/bus"
+	"smg/policy"
+	"smg/wire"
+	"smg/worker"
+)
+
+// Prober asks a worker whether it is well. It is safe for concurrent use.
+type Prober interface {
+	Health(ctx context.Context, url, endpoint string) error
+}
+
+// Config is what one replica of a leg's selector is.
+type Config struct {
+	Cluster wire.Cluster
+	Leg     worker.Leg
+	Replica worker.ReplicaID // unique for each start
+	Build   string           // version of the program
+
+	Policy   policy.Config
+	Keeper   worker.KeeperConfig
+	Endpoint string // path of the health probe
+
+	// Settle is how long a new replica listens before it answers: [worker.Settle],
+	// or 0 where nobody else can be on the bus.
+	Settle time.Duration
+}
+
+// Deps is what a Service works with.
+type Deps struct {
+	Bus        *bus.Conn
+	Prober     Prober
+	Log        *slog.Logger
+	Registerer prometheus.Registerer
+	Now        func() time.Time
+}
+
+// Service answers selects for one leg. It is safe for concurrent use.
+type Service struct {
+	cfg      Config
+	bus      *bus.Conn
+	prober   Prober
+	log      *slog.Logger
+	now      func() time.Time
+	book     *policy.Book
+	fold     *worker.Fold
+	registry *worker.Registry
+	ranking  *worker.Ranking
+	ready    atomic.Bool
+	requests sync.Pool // of *policy.Request
+
+	probes chan struct{} // bounds the probes under way
+
+	mu        sync.Mutex // below it: the keepers and what they need
+	readiness *worker.Readiness
+	keepers   map[worker.ID]*keeping
+	events    []worker.Event // scratch of onLeases
+}
+
+// maxProbes is how many workers are probed at the same time.
+const maxProbes = 128
+
+// New is a service that does nothing yet. See [Service.Run].
+func New(cfg Config, d Deps) (*Service, error) {
+	if err := cfg.Keeper.Validate(); err != nil {
+		return nil, err
+	}
+	book, err := policy.NewBook(cfg.Policy, policy.Deps{Registerer: d.Registerer, Logger: d.Log, Warned: &atomic.Bool{}})
+	if err != nil {
+		return nil, err
+	}
+	fold := worker.NewFold()
+	s := &Service{
+		cfg: cfg, bus: d.Bus, prober: d.Prober, log: d.Log.With(slog.String("leg", cfg.Leg.String())), now: d.Now,
+		book: book, fold: fold, registry: worker.NewRegistry(fold, cfg.Keeper.Breaker.SuccessThreshold),
+		ranking: worker.NewRanking(), readiness: worker.NewReadiness(cfg.Settle),
+		keepers: map[worker.ID]*keeping{}, probes: make(chan struct{}, maxProbes),
+		requests: sync.Pool{New: func() any { return new(policy.Request) }},
+	}
+	if err := d.Registerer.Register(activeCollector{s}); err != nil {
+		return nil, fmt.Errorf("registering the metrics of the %s leg: %w", cfg.Leg, err)
+	}
+	return s, nil
+}
+
+// Replica is this replica's id.
+func (s *Service) Replica() worker.ReplicaID { return s.cfg.Replica }
+
+// Leg is the leg that the service answers for.
+func (s *Service) Leg() worker.Leg { return s.cfg.Leg }
+
+// Policy is the name of the policy that answers for models whose workers name
+// none, and what the leg's policies read of a request.
+func (s *Service) Policy() (name string, reads policy.Inputs) {
+	name, _ = s.book.For("")
+	return name, s.book.Reads()
+}
+
+// Select picks a worker and counts the ask's lease on it. The error is
+// wire.ErrSelectionUnavailable while the replica is not ready, or one of package
+// worker's Err values, possibly wrapped.
+func (s *Service) Select(ask *wire.Select) (wire.Pick, error) {
+	if !s.ready.Load() {
+		return wire.Pick{}, wire.ErrSelectionUnavailable
+	}
+	pool := s.registry.Pool(s.cfg.Leg, ask.Model)
+	if pool == nil {
+		return wire.Pick{}, worker.ErrNoWorkers
+	}
+	name, p := s.book.For(pool.Model())
+	now := ask.Now
+	if now.IsZero() {
+		now = s.now()
+	}
+	req := s.requests.Get().(*policy.Request)
+	defer s.requests.Put(req)
+	*req = policy.Request{
+		Ask:    worker.Ask{Lease: ask.Lease, Tokens: ask.Tokens, Skip: ask.Skip, Now: now},
+		Key:    ask.Key,
+		Target: ask.Target,
+	}
+	d, err := p.Pick(req, pool)
+	if err != nil {
+		return wire.Pick{}, err
+	}
+	return wire.Pick{Worker: d.Worker.Spec, Probe: d.Probe, Policy: name, Branch: d.Branch}, nil
+}
+
+// Run joins the bus and serves until ctx ends. It returns after every goroutine it
+// began.
+func (s *Service) Run(ctx context.Context) error {
+	stop, err := s.subscribe()
+	if err != nil {
+		return errors.Join(err, stop())
+	}
+	s.mu.Lock()
+	s.readiness.Connected(s.now())
+	s.mu.Unlock()
+	remove := s.bus.OnReconnect(func() {
+		now := s.now()
+		s.fold.Reconnected(now)
+		s.ranking.Reconnected(now)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.readiness.Connected(now)
+	})
+	defer remove()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.watchWorkers(ctx) })
+	g.Go(func() error {
+		s.loop(ctx)
+		return nil
+	})
+	return errors.Join(g.Wait(), stop())
+}
+
+// subscribe listens to the leg's streams. stop ends what was begun, also after an
+// error.
+func (s *Service) subscribe() (stop func() error, err error) {
+	var subs []*bus.Subscription
+	stop = func() error {
+		var errs []error
+		for _, sub := range subs {
+			errs = append(errs, sub.Stop())
+		}
+		return errors.Join(errs...)
+	}
+	keep := func(sub *bus.Subscription, e error) {
+		if e != nil {
+			err = errors.Join(err, e)
+			return
+		}
+		subs = append(subs, sub)
+	}
+	c, leg := s.cfg.Cluster, s.cfg.Leg
+	keep(bus.Subscribe(s.bus, c.Leases(leg), s.onLeases))
+	keep(bus.Subscribe(s.bus, c.State(leg), s.onState))
+	keep(bus.Subscribe(s.bus, c.Beat(leg), s.onBeat))
+	return stop, err
+}
+
+// onLeases folds what an ingress tells of its calls.
+func (s *Service) onLeases(b *worker.Batch) {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.events = s.fold.Apply(b, now, s.events[:0])
+	for _, e := range s.events {
+		if k := s.keepers[e.Worker]; k != nil {
+			s.tell(k.Outcome(e, now))
+		}
+	}
+}
+
+// onBeat ranks a replica, itself among them.
+func (s *Service) onBeat(b *wire.Beat) {
+	if s.ranking.Apply(worker.ReplicaBeat{Replica: b.Replica, Ready: b.Ready, Draining: b.Draining}, s.now()) {
+		s.tick(false)
+	}
+}
+
+// onState takes what another keeper says, and answers one that has missed something.
+func (s *Service) onState(m *wire.State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	rec := m.Record(s.now())
+	k := s.keepers[rec.Worker]
+	if k == nil {
+		s.registry.Install(rec) // its worker may be on the way
+		return
+	}
+	held, answer := k.Hear(rec)
+	s.registry.Install(held)
+	if answer {
+		s.publish(held)
+	}
+}
+
+// tickEvery is the period of the loop.
+const tickEvery = 250 * time.Millisecond
+
+// loop does what time brings.
+func (s *Service) loop(ctx context.Context) {
+	tick, beat := time.NewTicker(tickEvery), time.NewTicker(worker.BeatInterval)
+	defer tick.Stop()
+	defer beat.Stop()
+	var probing sync.WaitGroup
+	defer probing.Wait()
+	var pace worker.Loop
+	s.step(ctx, &probing, false)
+	s.beat()
+	for {
+		select {
+		case <-ctx.Done():
+			s.leave()
+			return
+		case <-beat.C:
+			s.beat()
+		case <-tick.C:
+			s.step(ctx, &probing, pace.Late(s.now(), tickEvery))
+		}
+	}
+}
+
+// step is one round of the loop.
+func (s *Service) step(ctx context.Context, probing *sync.WaitGroup, late bool) {
+	now := s.now()
+	if !s.bus.Connected() {
+		s.fold.Disconnected()
+		s.mu.Lock()
+		s.readiness.Disconnected()
+		s.mu.Unlock()
+	}
+	s.fold.Tick(now, late)
+	s.ranking.Tick(now, late)
+	s.tick(true)
+	s.probeDue(ctx, probing)
+}
+
+// tick decides readiness, whom this replica keeps, and which pools it is first for.
+func (s *Service) tick(timed bool) {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.readiness.Ready()
+	if timed && s.readiness.Tick(now, s.fold.Complete()) && !was {
+		s.ready.Store(true)
+		s.log.Debug("selector replica is ready", slog.Uint64("replica", uint64(s.cfg.Replica)))
+		s.beat()
+	}
+	for id, k := range s.keepers {
+		s.tell(k.Tick(s.first(worker.WorkerKey(id)), now))
+	}
+	for p := range s.registry.Pools {
+		p.SetFirst(s.first(worker.PoolKey(p.Leg(), p.Model())))
+	}
+}
+
+func (s *Service) first(key uint64) bool {
+	r, ok := s.ranking.First(key)
+	return ok && r == s.cfg.Replica
+}
+
+// beat tells everybody that this replica is there.
+func (s *Service) beat() { s.sendBeat(false) }
+
+// leave tells everybody that this replica answers no more.
+func (s *Service) leave() {
+	s.ready.Store(false)
+	s.sendBeat(true)
+}
+
+func (s *Service) sendBeat(draining bool) {
+	name, reads := s.Policy()
+	b := wire.Beat{
+		Replica: s.cfg.Replica, Leg: s.cfg.Leg, Ready: s.ready.Load(), Draining: draining,
+		Build: s.cfg.Build, Versions: []uint32{wire.Version},
+		Policies: []wire.PolicyUse{{Name: name, Reads: wire.Reads(reads)}},
+	}
+	for p := range s.registry.Pools {
+		if p.Model() != "" && len(b.Models) < wire.MaxList {
+			b.Models = append(b.Models, p.Model())
+		}
+	}
+	if err := bus.Publish(s.bus, s.cfg.Cluster.Beat(s.cfg.Leg), &b); err != nil && !errors.Is(err, bus.ErrDisconnected) {
+		s.log.Error("the replica's beat could not be sent", slog.Any("error", err))
+	}
+}
