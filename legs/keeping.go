@@ -64,6 +64,10 @@ func (s *Service) add(specs ...*worker.Spec) {
 	}
 	s.mu.Unlock()
 	s.tick(false)
+	select {
+	case s.poke <- struct{}{}:
+	default: // poked already
+	}
 }
 
 func (s *Service) remove(id worker.ID) {

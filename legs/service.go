@@ -63,6 +63,7 @@ type Service struct {
 	requests sync.Pool // of *policy.Request
 
 	probes chan struct{} // bounds the probes under way
+	poke   chan struct{} // holds one: a worker has come, the loop need not wait
 
 	mu        sync.Mutex // below it: the keepers and what they need
 	readiness *worker.Readiness
@@ -87,7 +88,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 		cfg: cfg, bus: d.Bus, prober: d.Prober, log: d.Log.With(slog.String("leg", cfg.Leg.String())), now: d.Now,
 		book: book, fold: fold, registry: worker.NewRegistry(fold, cfg.Keeper.Breaker.SuccessThreshold),
 		ranking: worker.NewRanking(), readiness: worker.NewReadiness(cfg.Settle),
-		keepers: map[worker.ID]*keeping{}, probes: make(chan struct{}, maxProbes),
+		keepers: map[worker.ID]*keeping{}, probes: make(chan struct{}, maxProbes), poke: make(chan struct{}, 1),
 		requests: sync.Pool{New: func() any { return new(policy.Request) }},
 	}
 	if err := d.Registerer.Register(activeCollector{s}); err != nil {
@@ -165,157 +166,4 @@ func (s *Service) Run(ctx context.Context) error {
 		return nil
 	})
 	return errors.Join(g.Wait(), stop())
-}
-
-// subscribe listens to the leg's streams. stop ends what was begun, also after an
-// error.
-func (s *Service) subscribe() (stop func() error, err error) {
-	var subs []*bus.Subscription
-	stop = func() error {
-		var errs []error
-		for _, sub := range subs {
-			errs = append(errs, sub.Stop())
-		}
-		return errors.Join(errs...)
-	}
-	keep := func(sub *bus.Subscription, e error) {
-		if e != nil {
-			err = errors.Join(err, e)
-			return
-		}
-		subs = append(subs, sub)
-	}
-	c, leg := s.cfg.Cluster, s.cfg.Leg
-	keep(bus.Subscribe(s.bus, c.Leases(leg), s.onLeases))
-	keep(bus.Subscribe(s.bus, c.State(leg), s.onState))
-	keep(bus.Subscribe(s.bus, c.Beat(leg), s.onBeat))
-	return stop, err
-}
-
-// onLeases folds what an ingress tells of its calls.
-func (s *Service) onLeases(b *worker.Batch) {
-	now := s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.events = s.fold.Apply(b, now, s.events[:0])
-	for _, e := range s.events {
-		if k := s.keepers[e.Worker]; k != nil {
-			s.tell(k.Outcome(e, now))
-		}
-	}
-}
-
-// onBeat ranks a replica, itself among them.
-func (s *Service) onBeat(b *wire.Beat) {
-	if s.ranking.Apply(worker.ReplicaBeat{Replica: b.Replica, Ready: b.Ready, Draining: b.Draining}, s.now()) {
-		s.tick(false)
-	}
-}
-
-// onState takes what another keeper says, and answers one that has missed something.
-func (s *Service) onState(m *wire.State) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	rec := m.Record(s.now())
-	k := s.keepers[rec.Worker]
-	if k == nil {
-		s.registry.Install(rec) // its worker may be on the way
-		return
-	}
-	held, answer := k.Hear(rec)
-	s.registry.Install(held)
-	if answer {
-		s.publish(held)
-	}
-}
-
-// tickEvery is the period of the loop.
-const tickEvery = 250 * time.Millisecond
-
-// loop does what time brings.
-func (s *Service) loop(ctx context.Context) {
-	tick, beat := time.NewTicker(tickEvery), time.NewTicker(worker.BeatInterval)
-	defer tick.Stop()
-	defer beat.Stop()
-	var probing sync.WaitGroup
-	defer probing.Wait()
-	var pace worker.Loop
-	s.step(ctx, &probing, false)
-	s.beat()
-	for {
-		select {
-		case <-ctx.Done():
-			s.leave()
-			return
-		case <-beat.C:
-			s.beat()
-		case <-tick.C:
-			s.step(ctx, &probing, pace.Late(s.now(), tickEvery))
-		}
-	}
-}
-
-// step is one round of the loop.
-func (s *Service) step(ctx context.Context, probing *sync.WaitGroup, late bool) {
-	now := s.now()
-	if !s.bus.Connected() {
-		s.fold.Disconnected()
-		s.mu.Lock()
-		s.readiness.Disconnected()
-		s.mu.Unlock()
-	}
-	s.fold.Tick(now, late)
-	s.ranking.Tick(now, late)
-	s.tick(true)
-	s.probeDue(ctx, probing)
-}
-
-// tick decides readiness, whom this replica keeps, and which pools it is first for.
-func (s *Service) tick(timed bool) {
-	now := s.now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	was := s.readiness.Ready()
-	if timed && s.readiness.Tick(now, s.fold.Complete()) && !was {
-		s.ready.Store(true)
-		s.log.Debug("selector replica is ready", slog.Uint64("replica", uint64(s.cfg.Replica)))
-		s.beat()
-	}
-	for id, k := range s.keepers {
-		s.tell(k.Tick(s.first(worker.WorkerKey(id)), now))
-	}
-	for p := range s.registry.Pools {
-		p.SetFirst(s.first(worker.PoolKey(p.Leg(), p.Model())))
-	}
-}
-
-func (s *Service) first(key uint64) bool {
-	r, ok := s.ranking.First(key)
-	return ok && r == s.cfg.Replica
-}
-
-// beat tells everybody that this replica is there.
-func (s *Service) beat() { s.sendBeat(false) }
-
-// leave tells everybody that this replica answers no more.
-func (s *Service) leave() {
-	s.ready.Store(false)
-	s.sendBeat(true)
-}
-
-func (s *Service) sendBeat(draining bool) {
-	name, reads := s.Policy()
-	b := wire.Beat{
-		Replica: s.cfg.Replica, Leg: s.cfg.Leg, Ready: s.ready.Load(), Draining: draining,
-		Build: s.cfg.Build, Versions: []uint32{wire.Version},
-		Policies: []wire.PolicyUse{{Name: name, Reads: wire.Reads(reads)}},
-	}
-	for p := range s.registry.Pools {
-		if p.Model() != "" && len(b.Models) < wire.MaxList {
-			b.Models = append(b.Models, p.Model())
-		}
-	}
-	if err := bus.Publish(s.bus, s.cfg.Cluster.Beat(s.cfg.Leg), &b); err != nil && !errors.Is(err, bus.ErrDisconnected) {
-		s.log.Error("the replica's beat could not be sent", slog.Any("error", err))
-	}
 }

@@ -43,7 +43,10 @@ type Config struct {
 
 // Deps is what a Client works with.
 type Deps struct {
-	Bus        *bus.Conn
+	Bus *bus.Conn
+	// Workers is where worker records are kept. The client watches it, so whoever
+	// puts records into it has them put again after a loss of the bucket.
+	Workers    *bus.Bucket[worker.ID, worker.Spec]
 	Local      []Local
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
@@ -54,6 +57,7 @@ type Deps struct {
 type Client struct {
 	cfg      Config
 	bus      *bus.Conn
+	workers  *bus.Bucket[worker.ID, worker.Spec]
 	log      *slog.Logger
 	now      func() time.Time
 	plans    *worker.Plans
@@ -77,7 +81,7 @@ type leg struct {
 // New is a client that does nothing yet. See [Client.Run].
 func New(cfg Config, d Deps) (*Client, error) {
 	c := &Client{
-		cfg: cfg, bus: d.Bus, log: d.Log, now: d.Now, plans: worker.NewPlans(cfg.Incarnation),
+		cfg: cfg, bus: d.Bus, workers: d.Workers, log: d.Log, now: d.Now, plans: worker.NewPlans(cfg.Incarnation),
 		// The copy counts nothing: what is in flight here is with the lease writers.
 		registry: worker.NewRegistry(worker.NewFold(), 0),
 		changed:  make(chan struct{}, 1),
@@ -118,7 +122,7 @@ func (c *Client) Select(ctx context.Context, ask *wire.Select) (wire.Pick, error
 	if l == nil {
 		return wire.Pick{}, fmt.Errorf("the %s leg: %w", ask.Lease.Leg, worker.ErrNoWorkers)
 	}
-	first, ok := l.ranking.First(selectionKey(ask))
+	first, ok := l.ranking.First(c.selectionKey(ask))
 	local := l.local[first]
 	if !ok || local == nil {
 		return wire.Pick{}, wire.ErrSelectionUnavailable
@@ -133,11 +137,15 @@ func (c *Client) Select(ctx context.Context, ask *wire.Select) (wire.Pick, error
 
 // selectionKey decides which replica answers: the one of the routing key, so that
 // a key has one writer, else the one of the pool.
-func selectionKey(ask *wire.Select) uint64 {
+func (c *Client) selectionKey(ask *wire.Select) uint64 {
 	if ask.Key.Source != worker.NoKey {
 		return ask.Key.Short
 	}
-	return worker.PoolKey(ask.Lease.Leg, ask.Model)
+	model := ask.Model
+	if p := c.registry.Pool(ask.Lease.Leg, model); p != nil {
+		model = p.Model() // an alias goes where its model goes
+	}
+	return worker.PoolKey(ask.Lease.Leg, model)
 }
 
 // End ends a lease that Select began. Ending it twice is harmless.

@@ -53,7 +53,7 @@ func (c *Client) onState(m *wire.State) {
 func (c *Client) watchWorkers(ctx context.Context) error {
 	var initial []*worker.Spec
 	synced := false
-	return bus.NewBucket(c.bus, c.cfg.Cluster.Workers()).Watch(ctx, bus.Events[worker.ID, worker.Spec]{
+	return c.workers.Watch(ctx, bus.Events[worker.ID, worker.Spec]{
 		Put: func(_ worker.ID, s *worker.Spec) {
 			if !synced {
 				initial = append(initial, s)

@@ -68,15 +68,31 @@ func (g *Gateway) Hurry() {
 	}
 }
 
-// API is the address that the API listens on.
-func (g *Gateway) API() string { return "http://" + g.api.Addr().String() }
+// API is where the API listens.
+func (g *Gateway) API() string { return at(g.cfg.Host, g.api) }
 
 // Metrics is where metrics are scraped.
-func (g *Gateway) Metrics() string { return "http://" + g.metrics.Addr().String() + "/metrics" }
+func (g *Gateway) Metrics() string { return at(g.cfg.PrometheusHost, g.metrics) + "/metrics" }
+
+// at is the URL of a listener, with the host as the operator wrote it.
+func at(host string, l net.Listener) string {
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil { // a TCP listener's address always has a port
+		return "http://" + l.Addr().String()
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// Ready is what is known once every worker that was named is ready.
+type Ready struct {
+	Workers int
+	Model   string // of the first worker, "" if it names none
+	Took    time.Duration
+}
 
 // Run serves until ctx ends, then drains; it returns nil after a drain. ready is
 // called once, when every worker that was named is ready.
-func (g *Gateway) Run(ctx context.Context, ready func(workers int, took time.Duration)) (err error) {
+func (g *Gateway) Run(ctx context.Context, ready func(Ready)) (err error) {
 	began := time.Now()
 	server, err := natsd.Start(natsd.DefaultConfig(), g.log)
 	if err != nil {
@@ -96,7 +112,7 @@ func (g *Gateway) Run(ctx context.Context, ready func(workers int, took time.Dur
 	}
 	stages = append(stages, stage{"start-up", func(ctx context.Context) error {
 		if n := g.awaitReady(ctx, fleet); n > 0 {
-			ready(n, time.Since(began))
+			ready(Ready{Workers: n, Model: fleet.Workers()[0].Spec.ModelID(), Took: time.Since(began)})
 		}
 		<-ctx.Done()
 		return nil
@@ -129,13 +145,14 @@ func (g *Gateway) build(conn *bus.Conn) ([]stage, *client.Client, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	workers := bus.NewBucket(conn, cluster.Workers())
 	c, err := client.New(client.Config{
 		Cluster: cluster, Name: "ingress", Incarnation: incarnation, Legs: []worker.Leg{worker.Regular},
-	}, client.Deps{Bus: conn, Local: []client.Local{selector}, Log: g.log, Registerer: g.reg, Now: now})
+	}, client.Deps{Bus: conn, Workers: workers, Local: []client.Local{selector}, Log: g.log, Registerer: g.reg, Now: now})
 	if err != nil {
 		return nil, nil, err
 	}
-	registrar, err := bootstrap.New(registrarConfig(cfg), discoverer{health{prober}}, store{bus.NewBucket(conn, cluster.Workers())}, g.log)
+	registrar, err := bootstrap.New(registrarConfig(cfg), discoverer{health{prober}}, store{workers}, g.log)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -1,0 +1,199 @@
+package flags
+
+import (
+	"slices"
+	"strings"
+)
+
+// Names of the commands.
+const (
+	nameLaunch = "launch"
+	nameServe  = "serve"
+	nameSim    = "sim"
+	nameHelp   = "help"
+)
+
+// commandNames are the words that may stand first, aliases included.
+func commandNames() []string { return []string{nameLaunch, "start", nameServe, nameSim, nameHelp} }
+
+func isCommand(word string) bool { return slices.Contains(commandNames(), word) }
+
+// Verb is what smg is to do.
+type Verb uint8
+
+// What smg can be asked for.
+const (
+	// Print writes Output to standard output and ends with 0.
+	Print Verb = iota
+	// RunLaunch runs a gateway as Launch says.
+	RunLaunch
+	// RunServe runs engines and a gateway as Serve says.
+	RunServe
+	// RunSim runs the simulated engine with SimArgs.
+	RunSim
+)
+
+// Input is what a command line means depends on.
+type Input struct {
+	// Args are the arguments without the program's name.
+	Args []string
+	// Env looks up a variable, as os.LookupEnv does.
+	Env func(name string) (string, bool)
+	// Version is printed for --version, VersionVerbose for --version-verbose.
+	Version        string
+	VersionVerbose string
+	// Width is the terminal's, for help; 0 leaves lines as long as they are.
+	Width int
+}
+
+// Command is a command line that was understood. Which fields are set depends on
+// Verb.
+type Command struct {
+	Verb    Verb
+	Output  string   // Print
+	Launch  *Launch  // RunLaunch, and RunServe: the gateway's part of Serve
+	Serve   *Serve   // RunServe
+	SimArgs []string // RunSim
+	// Notices are start-up lines about what the user did not type; Warnings are about
+	// what looks like a mistake.
+	Notices  []string
+	Warnings []string
+}
+
+// Validate reports every fault of the configuration, one error each, as exit code 1.
+// rule judges worker URLs.
+func (c *Command) Validate(rule URLRule) error {
+	switch c.Verb {
+	case RunLaunch:
+		return c.Launch.Validate(rule)
+	case RunServe:
+		return c.Serve.Validate(rule)
+	}
+	return nil
+}
+
+// Parse understands a command line. Its error is a *Fault with ExitUsage. What
+// values mean together is left to [Command.Validate].
+func Parse(in Input) (*Command, error) {
+	if len(in.Args) == 0 {
+		return in.help("", "")
+	}
+	first := in.Args[0]
+	command, rest, bare := nameLaunch, in.Args, strings.HasPrefix(first, "-")
+	if !bare {
+		command, rest = first, in.Args[1:]
+	}
+	if out, ok := in.version(); ok {
+		return &Command{Verb: Print, Output: out + "\n"}, nil
+	}
+	switch command {
+	case "start":
+		command = nameLaunch
+	case nameLaunch, nameServe:
+	case nameSim:
+		return &Command{Verb: RunSim, SimArgs: slices.Clone(rest)}, nil
+	case nameHelp:
+		return in.helpCommand(rest)
+	default:
+		near := suggest(first, commandNames())
+		return nil, usage(first, didYouMean(near, "", "smg --help lists the commands"), "unknown command")
+	}
+	if topic, ok := helpAsked(rest); ok {
+		if bare && topic == "" {
+			command = ""
+		}
+		return in.help(command, topic)
+	}
+	return in.parse(command, rest, bare)
+}
+
+// version finds a question for the version anywhere before a bare "--".
+func (in *Input) version() (string, bool) {
+	for _, a := range in.Args {
+		switch strings.ReplaceAll(a, "_", "-") {
+		case "--":
+			return "", false
+		case "--version", "-V":
+			return in.Version, true
+		case "--version-verbose":
+			return in.VersionVerbose, true
+		}
+	}
+	return "", false
+}
+
+// helpAsked finds a question for help anywhere before a bare "--".
+func helpAsked(args []string) (topic string, ok bool) {
+	for _, a := range args {
+		if a == "--" {
+			return "", false
+		}
+		if a == "-h" || a == "--help" {
+			return "", true
+		}
+		if t, found := strings.CutPrefix(a, "--help="); found {
+			return t, true
+		}
+	}
+	return "", false
+}
+
+// helpCommand is "smg help [command]".
+func (in *Input) helpCommand(rest []string) (*Command, error) {
+	switch {
+	case len(rest) == 0 || strings.HasPrefix(rest[0], "-") || rest[0] == nameHelp:
+		return in.help("", "")
+	case len(rest) > 1:
+		return nil, usage(rest[1], "write smg help "+rest[0], "unexpected argument")
+	case rest[0] == nameSim:
+		return &Command{Verb: RunSim, SimArgs: []string{"--help"}}, nil
+	case rest[0] == "start":
+		return in.help(nameLaunch, "")
+	case rest[0] == nameLaunch || rest[0] == nameServe:
+		return in.help(rest[0], "")
+	}
+	near := suggest(rest[0], commandNames())
+	return nil, usage(rest[0], didYouMean(near, "smg help ", "smg --help lists the commands"), "unknown command")
+}
+
+// parse fills the configuration of launch or serve.
+func (in *Input) parse(command string, args []string, bare bool) (*Command, error) {
+	s := newSet(command, Table())
+	s.bare = bare
+	line, err := rewrite(s, args)
+	if err != nil {
+		return nil, err
+	}
+	if err := environment(s, &line, in.Env); err != nil {
+		return nil, err
+	}
+	config, err := in.fill(s, &line)
+	if err != nil {
+		return nil, err
+	}
+	typed := map[string]string{}
+	for _, g := range line.flags {
+		typed[g.name] = g.where
+	}
+	c := &Command{Verb: RunLaunch, Launch: &config.Launch, Warnings: line.warnings}
+	_, config.PolicySet = typed[s.prefixed("policy")]
+	if command == nameServe {
+		config.Engines.EngineArgs = line.engineArgs
+		c.Verb, c.Serve = RunServe, config
+		if c.Notices, err = config.finish(typed); err != nil {
+			return nil, err
+		}
+	}
+	if !config.PolicySet && (c.Serve == nil || !c.Serve.SingleWorker()) {
+		c.Notices = append(c.Notices, "policy "+config.Policy+", since none was chosen (cache_aware becomes the default when it is built)")
+	}
+	return c, nil
+}
+
+// prefixed is the name of a gateway flag in the command of s.
+func (s *set) prefixed(name string) string {
+	if s.command == nameServe {
+		return routerPrefix + name
+	}
+	return name
+}

@@ -1,0 +1,130 @@
+package flags
+
+import (
+	"slices"
+	"strings"
+)
+
+// Kind says how a flag takes values.
+type Kind uint8
+
+// The kinds of flags.
+const (
+	// Bool is true when present; only its "=" form takes a value.
+	Bool Kind = iota
+	// Scalar takes exactly one value.
+	Scalar
+	// List takes all following arguments up to the next flag, and may be repeated.
+	List
+)
+
+// Scope says where a flag exists. It is a set.
+type Scope uint8
+
+// The scopes of flags.
+const (
+	// InLaunch is launch and the bare form.
+	InLaunch Scope = 1 << iota
+	// InRouter is serve, with the prefix "--router-".
+	InRouter
+	// InServe is serve, under the flag's own name.
+	InServe
+)
+
+// gateway is where the flags of the gateway exist: everywhere, prefixed in serve.
+const gateway = InLaunch | InRouter
+
+// routerPrefix marks the gateway's flags in serve.
+const routerPrefix = "router-"
+
+// Def defines one flag.
+type Def struct {
+	Name     string   // without dashes
+	Aliases  []string // without dashes
+	Kind     Kind
+	Value    string   // placeholder in help, empty for Bool
+	Default  string   // in the syntax of the flag; empty for an empty value or list
+	Env      []string // variables besides SMG_FLAG_<NAME>
+	Presence []string // Bool: variables that switch it on by any value but an empty one
+	Help     string   // one sentence
+	Group    string
+	Everyday bool // shown on the first help screen
+	In       Scope
+
+	set   func(s *Serve, value string) error
+	clear func(s *Serve) // List: makes the list empty
+}
+
+// FlagEnv is the variable that every gateway flag also has.
+func (d *Def) FlagEnv() string {
+	return "SMG_FLAG_" + strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_"))
+}
+
+// variables lists the environment variables of d, the first that is set wins.
+func (d *Def) variables() []string {
+	if d.In&InLaunch == 0 {
+		return d.Env
+	}
+	return append([]string{d.FlagEnv()}, d.Env...)
+}
+
+// Table returns the definitions of all flags, in the order of help.
+func Table() []Def {
+	return slices.Concat(launchTable(), serveTable())
+}
+
+// entry is a flag as one command knows it.
+type entry struct {
+	*Def
+	name string // as typed after "--", with the command's prefix
+	own  bool   // serve's own, not one of the gateway's
+}
+
+// names are all spellings of e, the canonical one first.
+func (e *entry) names() []string {
+	prefix := strings.TrimSuffix(e.name, e.Name)
+	out := []string{e.name}
+	for _, a := range e.Aliases {
+		out = append(out, prefix+a)
+	}
+	return out
+}
+
+// set is the flags of one command.
+type set struct {
+	command string
+	entries []*entry
+	byName  map[string]*entry
+	// passthrough: what is not known belongs to the engine.
+	passthrough bool
+	// bare: the flags came without a command, so a command's name among them is
+	// one that stands in the wrong place.
+	bare bool
+}
+
+func newSet(command string, table []Def) *set {
+	s := &set{command: command, byName: map[string]*entry{}, passthrough: command == nameServe}
+	for i := range table {
+		d := &table[i]
+		e := &entry{Def: d, name: d.Name}
+		switch {
+		case command == nameLaunch && d.In&InLaunch != 0:
+		case command == nameServe && d.In&InServe != 0:
+			e.own = true
+		case command == nameServe && d.In&InRouter != 0:
+			e.name = routerPrefix + d.Name
+		default:
+			continue
+		}
+		s.entries = append(s.entries, e)
+		for _, n := range e.names() {
+			s.byName[n] = e
+		}
+	}
+	return s
+}
+
+// lookup finds a flag by its name without dashes; "_" is read as "-".
+func (s *set) lookup(name string) *entry {
+	return s.byName[strings.ReplaceAll(name, "_", "-")]
+}

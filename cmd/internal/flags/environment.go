@@ -1,0 +1,39 @@
+package flags
+
+import "strings"
+
+// environment adds what variables say about flags that were not typed. Empty
+// variables count as not set. Lists are split at white space.
+func environment(s *set, r *rewritten, lookup func(string) (string, bool)) error {
+	for _, e := range s.entries {
+		if r.has(e.name) {
+			continue
+		}
+		name, value := firstVariable(e.variables(), lookup)
+		switch {
+		case value == "":
+			if name, _ := firstVariable(e.Presence, lookup); name != "" {
+				r.flags = append(r.flags, given{e.name, "true", name})
+			}
+		case e.Kind == List:
+			for v := range strings.FieldsSeq(value) {
+				r.flags = append(r.flags, given{e.name, v, name + "=" + redact(v)})
+			}
+		case e.Kind == Bool && value != "true" && value != "false":
+			return usage(name+"="+value, "write true or false", "%q is neither true nor false", value)
+		default:
+			r.flags = append(r.flags, given{e.name, value, name + "=" + value})
+		}
+	}
+	return nil
+}
+
+// firstVariable finds the first of names that has a value.
+func firstVariable(names []string, lookup func(string) (string, bool)) (name, value string) {
+	for _, n := range names {
+		if v, ok := lookup(n); ok && v != "" {
+			return n, v
+		}
+	}
+	return "", ""
+}

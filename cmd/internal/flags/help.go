@@ -1,0 +1,194 @@
+package flags
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"smg/policy"
+)
+
+// rootTemplate is the first help screen; it fits on one page.
+const rootTemplate = `smg - one address in front of many inference engines
+
+Examples:
+  smg serve --backend sim --data-parallel-size 4
+  smg serve --backend llamacpp --model model.gguf --data-parallel-size 2
+  smg --worker-urls http://w1:8000 http://w2:8000
+  smg launch --policy consistent_hashing --worker-urls http://w1:8000 http://w2:8000
+
+Commands:
+  launch    a gateway in front of engines that run already (flags alone mean launch)
+  serve     start engines, and a gateway in front of them
+  sim       a simulated engine
+  help      help of a command
+
+Everyday flags of launch (serve takes them as --router-...):
+{{range .VisibleFlags}}{{if ne (index .Names 0) "help"}}{{.}}
+{{end}}{{end}}
+More: smg launch --help, smg serve --help, smg --version
+      smg launch --help=groups, --help=<group>, --help=<flag or word>, --help=all
+`
+
+// commandTemplate is the help of one command with the flags that are visible.
+func commandTemplate(command string) string {
+	return `Usage: {{.UsageText}}
+{{range .VisibleFlagCategories}}{{if .Name}}
+{{.Name}}:
+{{range .Flags}}{{.}}
+{{end}}{{end}}{{end}}
+More: smg ` + command + ` --help=groups, --help=<group>, --help=<flag or word>, --help=all
+`
+}
+
+func commandUsage(command string) string {
+	if command == nameServe {
+		return "start engines, and a gateway in front of them"
+	}
+	return "a gateway in front of engines that run already"
+}
+
+func usageText(command string) string {
+	if command == nameServe {
+		return `smg serve [flags] [engine flags] [-- engine flags]
+Flags of the gateway are written --router-NAME; flags that smg does not know are passed to the engines.`
+	}
+	return `smg launch [flags]
+Every flag can also be set by the variable SMG_FLAG_NAME.`
+}
+
+// left is a flag and its placeholder, all spellings.
+func left(e *entry) string {
+	names := e.names()
+	for i, n := range names {
+		names[i] = "--" + n
+	}
+	out := "  " + strings.Join(names, ", ")
+	if e.Value != "" {
+		out += " " + e.Value
+	}
+	return out
+}
+
+// columnOf is where the sentences of the shown flags begin.
+func columnOf(shown []*entry) int {
+	const most = 44
+	column := 0
+	for _, e := range shown {
+		if n := utf8.RuneCountInString(left(e)) + 2; n <= most {
+			column = max(column, n)
+		}
+	}
+	return column
+}
+
+// helpLine is one flag in help: spellings, placeholder, sentence, default. With a
+// width, the sentence is wrapped under itself.
+func helpLine(e *entry, column, width int) string {
+	text := e.Help
+	if e.Default != "" {
+		text += " [" + e.Default + "]"
+	}
+	if env := slices.Concat(e.Env, e.Presence); len(env) > 0 {
+		text += " ($" + strings.Join(env, ", $") + ")"
+	}
+	head := left(e)
+	if n := utf8.RuneCountInString(head); n+2 <= column {
+		head += strings.Repeat(" ", column-n)
+	} else {
+		head += "\n" + strings.Repeat(" ", column)
+	}
+	return head + strings.Join(wrap(text, width-column), "\n"+strings.Repeat(" ", column))
+}
+
+// wrap breaks text at blanks into lines of at most width characters; too little room
+// leaves it whole.
+func wrap(text string, width int) []string {
+	const least = 20
+	if width < least {
+		return []string{text}
+	}
+	var lines []string
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// topic resolves --help=topic: text to print first, and which flags to show; no
+// visible function means that the text is all. "" shows the everyday flags.
+func (s *set) topic(topic string) (text string, visible func(*entry) bool, err error) {
+	word := strings.ToLower(strings.TrimLeft(strings.ReplaceAll(topic, "_", "-"), "-"))
+	switch {
+	case topic == "":
+		return "", func(e *entry) bool { return e.Everyday }, nil
+	case word == "all":
+		return "", func(*entry) bool { return true }, nil
+	case word == "groups":
+		return s.groupList(), nil, nil
+	case word == groupPolicy:
+		return policyList(s), inGroup(groupPolicy), nil
+	case slices.ContainsFunc(s.entries, inGroup(word)):
+		return "", inGroup(word), nil
+	}
+	if e := s.lookup(word); e != nil {
+		return "", func(o *entry) bool { return o == e }, nil
+	}
+	mentions := func(e *entry) bool {
+		return strings.Contains(e.name, word) || strings.Contains(strings.ToLower(e.Help), word)
+	}
+	if !slices.ContainsFunc(s.entries, mentions) {
+		return "", nil, usage("--help="+topic, "smg "+s.command+" --help=groups lists the groups", "no flag has to do with that")
+	}
+	return "", mentions, nil
+}
+
+func inGroup(name string) func(*entry) bool {
+	return func(e *entry) bool { return e.Group == name }
+}
+
+// groupList names the groups and their flags.
+func (s *set) groupList() string {
+	var order []string
+	flags := map[string][]string{}
+	for _, e := range s.entries {
+		if !slices.Contains(order, e.Group) {
+			order = append(order, e.Group)
+		}
+		flags[e.Group] = append(flags[e.Group], "--"+e.name)
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "Groups of flags (smg %s --help=<group>):\n", s.command)
+	for _, g := range order {
+		fmt.Fprintf(&out, "  %-9s %s\n", g, strings.Join(flags[g], " "))
+	}
+	return out.String()
+}
+
+// policyList describes the policies.
+func policyList(s *set) string {
+	var out strings.Builder
+	out.WriteString("Policies:\n")
+	for _, name := range policy.Names() {
+		note := noteOf(name)
+		fmt.Fprintf(&out, "  %-19s %s", name, note.text)
+		switch {
+		case !policy.Built(name):
+			out.WriteString(" (not built yet)")
+		case note.flag != "":
+			fmt.Fprintf(&out, " (tuned by --%s)", s.prefixed(note.flag))
+		}
+		out.WriteString("\n")
+	}
+	out.WriteString("\n")
+	return out.String()
+}

@@ -1,0 +1,222 @@
+package flags
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+
+	"smg/policy"
+)
+
+// URLRule judges a worker URL and returns its canonical form.
+type URLRule func(raw string) (canonical string, err error)
+
+// Launch is the configuration of a gateway.
+type Launch struct {
+	// Host and Port are where the API listens.
+	Host string
+	Port int
+	// WorkerURLs are the engines to route to, as typed, in order.
+	WorkerURLs []string
+
+	// WorkerStartupTimeout bounds the wait for a worker that does not answer yet,
+	// which is probed after WorkerStartupDelay, then every WorkerStartupCheckInterval.
+	WorkerStartupTimeout       time.Duration
+	WorkerStartupDelay         time.Duration
+	WorkerStartupCheckInterval time.Duration
+	// UpstreamPoolIdleTimeout is how long an unused connection to a worker is kept; 0
+	// means for ever.
+	UpstreamPoolIdleTimeout time.Duration
+
+	// Policy is the policy's name; PolicySet says that the user chose it.
+	Policy    string
+	PolicySet bool
+	// RoutingKeyHeaders are lower-case header names, the first present one is read.
+	RoutingKeyHeaders []string
+
+	HealthCheckInterval    time.Duration
+	HealthCheckTimeout     time.Duration
+	HealthFailureThreshold int
+	HealthSuccessThreshold int
+	HealthCheckEndpoint    string
+	DisableHealthCheck     bool
+
+	// RequestTimeout bounds a whole request, ShutdownGracePeriod the whole stop.
+	RequestTimeout      time.Duration
+	ShutdownGracePeriod time.Duration
+	// MaxPayloadSize, MaxBufferedBytesTotal and MaxHeaderBytes are in bytes.
+	MaxPayloadSize        int64
+	MaxBufferedBytesTotal int64
+	MaxHeaderBytes        int
+	ReadHeaderTimeout     time.Duration
+	MaxJSONDepth          int
+
+	LogLevel slog.Level
+	LogJSON  bool
+	NoColor  bool
+
+	// PrometheusPort 0 takes a free port.
+	PrometheusHost string
+	PrometheusPort int
+
+	// Cluster is part of every message subject.
+	Cluster string
+}
+
+// DefaultLaunch is launch without any flag.
+func DefaultLaunch() Launch { return defaults(InLaunch).Launch }
+
+// defaults fills a configuration from the table.
+func defaults(scope Scope) *Serve {
+	s := &Serve{}
+	s.Engines = engineDefaults()
+	table := Table()
+	for i := range table {
+		d := &table[i]
+		if d.In&scope == 0 || d.Default == "" {
+			continue
+		}
+		if err := d.set(s, d.Default); err != nil {
+			panic(fmt.Sprintf("default of --%s: %v", d.Name, err)) // a test goes through the table
+		}
+	}
+	return s
+}
+
+// Validate reports every fault of l, one error each, named by flag. rule judges
+// worker URLs.
+func (l *Launch) Validate(rule URLRule) error {
+	c := &checker{}
+	l.check(c, rule)
+	return c.faults.ErrorOrNil()
+}
+
+// checker gathers faults. prefix is what the flags of the gateway carry.
+type checker struct {
+	prefix string
+	faults *multierror.Error
+}
+
+// add reports a value of the flag name, without dashes, which gets the prefix.
+func (c *checker) add(name, value, hint, format string, args ...any) {
+	c.addAs("--"+c.prefix+name, value, hint, format, args...)
+}
+
+// addAs is add for a flag that is never prefixed.
+func (c *checker) addAs(flag, value, hint, format string, args ...any) {
+	if value == "" {
+		value = "''"
+	}
+	c.faults = multierror.Append(c.faults, &Fault{
+		What:  fmt.Sprintf(format, args...),
+		Where: flag + " " + value,
+		Hint:  hint,
+		Code:  ExitFailure,
+	})
+}
+
+func (l *Launch) check(c *checker, rule URLRule) {
+	l.checkAddresses(c)
+	l.checkWorkers(c, rule)
+	if !policy.Built(l.Policy) {
+		c.add("policy", l.Policy, "use one of "+strings.Join(policy.BuiltNames(), ", "),
+			"policy %s is not built into this version yet", l.Policy)
+	}
+	if !strings.HasPrefix(l.HealthCheckEndpoint, "/") {
+		c.add("health-check-endpoint", l.HealthCheckEndpoint, "write /"+l.HealthCheckEndpoint, "a path must start with /")
+	}
+	if l.Cluster == "" || strings.ContainsFunc(l.Cluster, func(r rune) bool { return !nameRune(r) }) {
+		c.add("cluster", l.Cluster, "use letters, digits, - and _", "not a name that a message subject can carry")
+	}
+	l.checkPositive(c)
+}
+
+func (l *Launch) checkAddresses(c *checker) {
+	if l.Host == "" {
+		c.addAs("--host", "", "write 0.0.0.0 for all addresses, 127.0.0.1 for this machine alone", "an address is needed")
+	}
+	if l.Port == 0 {
+		c.addAs("--port", "0", "give a port from 1 to 65535", "a stable port is required")
+	}
+	if l.PrometheusHost == "" {
+		c.add("prometheus-host", "", "write 0.0.0.0 for all addresses, 127.0.0.1 for this machine alone", "an address is needed")
+	}
+	if l.Port != 0 && l.Port == l.PrometheusPort {
+		c.addAs("--port", fmt.Sprintf("%d and --%sprometheus-port %d", l.Port, c.prefix, l.PrometheusPort),
+			"change one of them", "two listeners cannot share a port")
+	}
+}
+
+func (l *Launch) checkWorkers(c *checker, rule URLRule) {
+	seen := map[string]bool{}
+	for _, raw := range l.WorkerURLs {
+		canonical, err := rule(raw)
+		if err != nil {
+			what, hint := err.Error(), ""
+			if raw != "" {
+				what = strings.ReplaceAll(what, raw, redact(raw))
+				if fixed := "http://" + redact(raw); !strings.Contains(raw, "://") && !strings.Contains(what, fixed) {
+					hint = "write " + fixed
+				}
+			}
+			c.add("worker-urls", redact(raw), hint, "%s", what)
+			continue
+		}
+		if seen[canonical] {
+			c.add("worker-urls", redact(raw), "leave one of them out", "the same worker is given twice")
+		}
+		seen[canonical] = true
+	}
+}
+
+// checkPositive refuses the zeros that would switch off what the gateway needs.
+func (l *Launch) checkPositive(c *checker) {
+	for _, f := range []struct {
+		name  string
+		value int64
+	}{
+		{"worker-startup-timeout-secs", int64(l.WorkerStartupTimeout)},
+		{"worker-startup-check-interval", int64(l.WorkerStartupCheckInterval)},
+		{"health-check-interval-secs", int64(l.HealthCheckInterval)},
+		{"health-check-timeout-secs", int64(l.HealthCheckTimeout)},
+		{"health-failure-threshold", int64(l.HealthFailureThreshold)},
+		{"health-success-threshold", int64(l.HealthSuccessThreshold)},
+		{"request-timeout-secs", int64(l.RequestTimeout)},
+		{"max-payload-size", l.MaxPayloadSize},
+		{"max-buffered-bytes-total", l.MaxBufferedBytesTotal},
+		{"max-header-bytes", int64(l.MaxHeaderBytes)},
+		{"read-header-timeout-secs", int64(l.ReadHeaderTimeout)},
+		{"max-json-depth", int64(l.MaxJSONDepth)},
+	} {
+		if f.value <= 0 {
+			c.add(f.name, "0", "give 1 or more", "must be more than 0")
+		}
+	}
+}
+
+// redact hides the user name and password of a URL.
+func redact(raw string) string {
+	scheme, rest, ok := strings.Cut(raw, "://")
+	if !ok {
+		scheme, rest = "", raw
+	} else {
+		scheme += "://"
+	}
+	authority, path, hasPath := strings.Cut(rest, "/")
+	i := strings.LastIndexByte(authority, '@')
+	if i < 0 {
+		return raw
+	}
+	out := scheme + "***" + authority[i:]
+	if hasPath {
+		out += "/" + path
+	}
+	return out
+}
+
+func nameRune(r rune) bool {
+	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
+}

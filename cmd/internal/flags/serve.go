@@ -1,0 +1,86 @@
+package flags
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"smg/launcher"
+	"smg/policy"
+)
+
+// Serve is the configuration of serve: engines, and the gateway in front of them.
+type Serve struct {
+	// Launch is built from the --router- flags. Its WorkerURLs are empty: they are
+	// the engines', in rank order.
+	Launch
+	// ConnectionMode is how the gateway speaks to the engines.
+	ConnectionMode string
+	// Engines is complete but for Color, which depends on the terminal.
+	Engines launcher.Config
+}
+
+// DefaultServe is serve without any flag; its backend cannot be started yet.
+func DefaultServe() Serve { return *defaults(InRouter | InServe) }
+
+// engineDefaults is where the table's values go. The search paths and time limits
+// that have no flag come from here.
+func engineDefaults() launcher.Config { return launcher.DefaultConfig() }
+
+// SingleWorker says that one engine stands behind the gateway, so that there is
+// nothing to balance: the policy is passthrough.
+func (s *Serve) SingleWorker() bool { return s.Engines.Replicas <= 1 }
+
+// PolicyLine is the policy as the start-up lines show it.
+func (s *Serve) PolicyLine() string {
+	if s.SingleWorker() {
+		return "passthrough (one worker; --router-policy, retries and circuit breaker do not apply)"
+	}
+	return s.Policy
+}
+
+// finish settles what follows from the flags together and refuses, with exit code
+// 2, what the command line alone makes impossible.
+func (s *Serve) finish(typed map[string]string) (notices []string, err error) {
+	if !slices.Contains(launcher.Backends(), s.Engines.Backend) {
+		where, ok := typed["backend"]
+		if !ok {
+			where = "--backend " + s.Engines.Backend + " (the default)"
+		}
+		return nil, usage(where, "use --backend "+strings.Join(launcher.Backends(), " or --backend "),
+			"backend %s is not supported yet", s.Engines.Backend)
+	}
+	if s.ConnectionMode != "http" {
+		return nil, usage(typed["connection-mode"], "leave it out: the engines are spoken to over http",
+			"connection mode %s is not supported yet", s.ConnectionMode)
+	}
+	if s.Engines.Model == "" && s.Engines.Backend != launcher.BackendSim {
+		hint := "add --model FILE, a GGUF file"
+		if slices.Contains(s.Engines.EngineArgs, "-m") {
+			hint = "write --model instead of -m: the launcher has to know it"
+		}
+		return nil, usage("--backend "+s.Engines.Backend, hint, "--model is required")
+	}
+	s.Engines.ReservedPorts = slices.DeleteFunc([]int{s.Port, s.PrometheusPort}, func(p int) bool { return p == 0 })
+	s.Engines.JSON = s.LogJSON
+	if !s.SingleWorker() {
+		return nil, nil
+	}
+	if s.PolicySet && s.Policy != policy.Passthrough {
+		notices = append(notices, fmt.Sprintf("one worker: policy passthrough, --router-policy %s does not apply", s.Policy))
+	}
+	notices = append(notices, "one worker: retries and circuit breaker are off")
+	s.Policy = policy.Passthrough
+	return notices, nil
+}
+
+// Validate reports every fault of s, one error each, named by flag. rule judges
+// worker URLs.
+func (s *Serve) Validate(rule URLRule) error {
+	c := &checker{prefix: routerPrefix}
+	s.check(c, rule)
+	if s.Engines.Host == "" {
+		c.addAs("--worker-host", "", "write 127.0.0.1", "an address is needed")
+	}
+	return c.faults.ErrorOrNil()
+}

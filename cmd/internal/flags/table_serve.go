@@ -1,0 +1,75 @@
+package flags
+
+import (
+	"math"
+	"time"
+
+	"smg/launcher"
+)
+
+// serveTable defines serve's own flags.
+func serveTable() []Def {
+	return []Def{
+		{
+			Name: "backend", Kind: Scalar, Value: "NAME", Default: "sglang", Env: []string{"SMG_DEFAULT_BACKEND"}, Group: groupEngines, In: InServe, Everyday: true,
+			Help: "Kind of engine: sim (simulated) or llamacpp; others are not supported yet.",
+			set:  setEnum(func(s *Serve) *string { return &s.Engines.Backend }, "backend", knownBackends()),
+		},
+		{
+			Name: "model", Aliases: []string{"model-path"}, Kind: Scalar, Value: "MODEL", Group: groupEngines, In: InServe, Everyday: true,
+			Help: "Model of the engines; a GGUF file for llamacpp, optional for sim.",
+			set:  setText(func(s *Serve) *string { return &s.Engines.Model }),
+		},
+		{
+			Name: "data-parallel-size", Aliases: []string{"dp-size"}, Kind: Scalar, Value: "N", Default: "1", Group: groupEngines, In: InServe, Everyday: true,
+			Help: "Number of engines, each a worker of its own.",
+			set:  setNumber(func(s *Serve) *int { return &s.Engines.Replicas }, 1, 4096),
+		},
+		{
+			Name: "connection-mode", Kind: Scalar, Value: "MODE", Default: "http", Group: groupEngines, In: InServe,
+			Help: "How the gateway speaks to the engines: http.",
+			set:  setEnum(func(s *Serve) *string { return &s.ConnectionMode }, "connection mode", []string{"http", "grpc", "zmq"}),
+		},
+		{
+			Name: "worker-host", Kind: Scalar, Value: "HOST", Default: "127.0.0.1", Group: groupEngines, In: InServe,
+			Help: "Address that the engines listen on.",
+			set:  setText(func(s *Serve) *string { return &s.Engines.Host }),
+		},
+		{
+			Name: "worker-base-port", Kind: Scalar, Value: "PORT", Default: "31000", Group: groupEngines, In: InServe, Everyday: true,
+			Help: "First port tried for the engines.",
+			set:  setNumber(func(s *Serve) *int { return &s.Engines.BasePort }, 1, maxPort),
+		},
+		{
+			Name: "worker-startup-timeout", Kind: Scalar, Value: "SECS", Default: "300", Group: groupEngines, In: InServe, Everyday: true,
+			Help: "How long all engines together may take to load.",
+			set:  setSeconds(func(s *Serve) *time.Duration { return &s.Engines.StartupTimeout }, 1),
+		},
+		{
+			Name: "engine-bin", Kind: Scalar, Value: "PATH", Env: []string{"SMG_ENGINE_BIN"}, Group: groupEngines, In: InServe,
+			Help: "Program of the engine (for llamacpp: llama-server on PATH).",
+			set:  setText(func(s *Serve) *string { return &s.Engines.EngineBin }),
+		},
+		{
+			Name: "engine-log", Kind: Scalar, Value: "HOW", Default: string(launcher.LogPrefix), Group: groupEngines, In: InServe,
+			Help: "Engine output: prefix (marked lines), raw, or file (engine-N.log in the working directory).",
+			set:  setLogMode,
+		},
+		{
+			Name: "host", Kind: Scalar, Value: "HOST", Default: "127.0.0.1", Group: groupAddress, In: InServe, Everyday: true,
+			Help: "Address that the API listens on.",
+			set:  setText(func(s *Serve) *string { return &s.Host }),
+		},
+		{
+			Name: "port", Kind: Scalar, Value: "PORT", Default: "8080", Group: groupAddress, In: InServe, Everyday: true,
+			Help: "Port of the API.",
+			set:  setNumber(func(s *Serve) *int { return &s.Port }, 0, math.MaxUint16),
+		},
+	}
+}
+
+// knownBackends are the names that a user may try; launcher.Backends are those that
+// can be started.
+func knownBackends() []string {
+	return []string{"sglang", "vllm", "trtllm", "tokenspeed", "mlx", "custom", launcher.BackendSim, launcher.BackendLlamaCPP}
+}

@@ -1,0 +1,129 @@
+package flags
+
+import (
+	"fmt"
+	"log/slog"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"smg/launcher"
+)
+
+// badValue is a value that its flag refuses.
+type badValue struct{ problem, want string }
+
+func (e *badValue) Error() string { return e.problem }
+
+// maxSeconds keeps every duration well inside time.Duration.
+const maxSeconds = math.MaxUint32
+
+func setText(field func(*Serve) *string) func(*Serve, string) error {
+	return func(s *Serve, v string) error {
+		*field(s) = v
+		return nil
+	}
+}
+
+func setBool(field func(*Serve) *bool) func(*Serve, string) error {
+	return func(s *Serve, v string) error {
+		if v != "true" && v != "false" {
+			return &badValue{fmt.Sprintf("%q is neither true nor false", v), "leave the value out, or write true or false"}
+		}
+		*field(s) = v == "true"
+		return nil
+	}
+}
+
+func setNumber[T int | int64](field func(*Serve) *T, low, high int64) func(*Serve, string) error {
+	return func(s *Serve, v string) error {
+		n, err := parseNumber(v, low, high)
+		if err != nil {
+			return err
+		}
+		*field(s) = T(n)
+		return nil
+	}
+}
+
+// setSeconds takes whole seconds from low on.
+func setSeconds(field func(*Serve) *time.Duration, low int64) func(*Serve, string) error {
+	return func(s *Serve, v string) error {
+		n, err := parseNumber(v, low, maxSeconds)
+		if err != nil {
+			return err
+		}
+		*field(s) = time.Duration(n) * time.Second
+		return nil
+	}
+}
+
+func parseNumber(v string, low, high int64) (int64, error) {
+	want := fmt.Sprintf("write a whole number from %d to %d", low, high)
+	if high == math.MaxInt64 {
+		want = fmt.Sprintf("write a whole number, %d or more", low)
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	switch {
+	case err != nil:
+		return 0, &badValue{fmt.Sprintf("%q is not a whole number in range", v), want}
+	case n < low || n > high:
+		return 0, &badValue{fmt.Sprintf("%d is out of range", n), want}
+	}
+	return n, nil
+}
+
+func setEnum(field func(*Serve) *string, what string, names []string) func(*Serve, string) error {
+	return func(s *Serve, v string) error {
+		if !slices.Contains(names, v) {
+			return &badValue{fmt.Sprintf("%q is not a known %s", v, what), "use one of " + strings.Join(names, ", ")}
+		}
+		*field(s) = v
+		return nil
+	}
+}
+
+// setLevel takes the name of a log level.
+func setLevel(s *Serve, v string) error {
+	var l slog.Level
+	names := []string{"debug", "info", "warn", "error"}
+	if !slices.Contains(names, v) || l.UnmarshalText([]byte(v)) != nil {
+		return &badValue{fmt.Sprintf("%q is not a log level", v), "use one of " + strings.Join(names, ", ")}
+	}
+	s.LogLevel = l
+	return nil
+}
+
+// setLogMode takes the name of a way to treat engine output.
+func setLogMode(s *Serve, v string) error {
+	var names []string
+	for _, m := range launcher.LogModes() {
+		names = append(names, string(m))
+	}
+	var mode string
+	err := setEnum(func(*Serve) *string { return &mode }, "way to treat engine output", names)(s, v)
+	if err == nil {
+		s.Engines.Log = launcher.LogMode(mode)
+	}
+	return err
+}
+
+// addHeader takes one HTTP header name, in lower case from here on.
+func addHeader(s *Serve, v string) error {
+	if v == "" || strings.ContainsFunc(v, func(r rune) bool { return !headerRune(r) }) {
+		return &badValue{fmt.Sprintf("%q is not a header name", v), "write names such as x-smg-routing-key, without spaces or colons"}
+	}
+	s.RoutingKeyHeaders = append(s.RoutingKeyHeaders, strings.ToLower(v))
+	return nil
+}
+
+// headerRune says whether RFC 9110 allows r in a field name.
+func headerRune(r rune) bool {
+	switch {
+	case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
+		return true
+	}
+	return strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+}

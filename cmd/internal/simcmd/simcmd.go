@@ -1,0 +1,178 @@
+package simcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+
+	"smg/sim/instant"
+	"smg/sim/simhttp"
+)
+
+// Exit codes.
+const (
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// Main runs the simulated engine with args, which do not contain the program's
+// name, until ctx ends or a SIGTERM or SIGINT arrives. It returns the exit
+// code. Only --help writes to stdout.
+func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	cmd := Command(stderr)
+	app := &cli.App{
+		Name:            "smg-sim",
+		Usage:           cmd.Usage,
+		Description:     cmd.Description,
+		Flags:           cmd.Flags,
+		Action:          cmd.Action,
+		OnUsageError:    cmd.OnUsageError,
+		HideHelpCommand: true,
+		HideVersion:     true,
+		Writer:          stdout,
+		ErrWriter:       stderr,
+		// The exit code is ours to return.
+		ExitErrHandler: func(*cli.Context, error) {},
+	}
+	err := app.RunContext(ctx, append([]string{app.Name}, args...))
+	if err == nil {
+		return 0
+	}
+	// Nothing is left to be done if standard error is closed.
+	_, _ = fmt.Fprintf(stderr, "smg-sim: %v\n", err)
+	var coded cli.ExitCoder
+	if errors.As(err, &coded) {
+		return coded.ExitCode()
+	}
+	return exitUsage
+}
+
+// Command is the simulated engine as a subcommand. Its errors are
+// cli.ExitCoder: 2 for a command line at fault, 1 for a failure to run.
+func Command(stderr io.Writer) *cli.Command {
+	return &cli.Command{
+		Name:  "sim",
+		Usage: "run simulated inference engines",
+		Description: "Each engine answers like SGLang or vLLM over HTTP, takes the time that a real one\n" +
+			"would take, and can be told to misbehave through its control API under /_sim/.\n" +
+			"See docs/sim.md.",
+		Flags: flags(),
+		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
+			return cli.Exit(plainUsage(err), exitUsage)
+		},
+		Action: func(c *cli.Context) error {
+			o, err := read(c)
+			if err != nil {
+				return cli.Exit(err.Error(), exitUsage)
+			}
+			ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			if err := run(ctx, o, stderr); err != nil {
+				return cli.Exit(err.Error(), exitFailure)
+			}
+			return nil
+		},
+	}
+}
+
+// plainUsage rewords the messages of the flag parser.
+func plainUsage(err error) string {
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "flag provided but not defined: -"); ok {
+		return fmt.Sprintf("unknown flag --%s; see --help", strings.TrimLeft(name, "-"))
+	}
+	text = strings.Replace(text, " for flag -", " for flag --", 1)
+	if name, ok := strings.CutPrefix(text, "flag needs an argument: -"); ok {
+		return fmt.Sprintf("--%s needs a value", strings.TrimLeft(name, "-"))
+	}
+	return text
+}
+
+// run listens first, so that a busy port is found before anything starts, and
+// then serves until ctx ends.
+func run(ctx context.Context, o options, stderr io.Writer) error {
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: o.level}))
+	listeners, err := listenAll(o.listen)
+	if err != nil {
+		return err
+	}
+	var control net.Listener
+	if o.control != "" {
+		if control, err = listen(o.control, "--control-port"); err != nil {
+			return errors.Join(err, closeAll(listeners))
+		}
+	}
+	if o.instant != nil {
+		server, err := instant.New(*o.instant)
+		if err != nil {
+			return errors.Join(err, closeAll(listeners))
+		}
+		ready(stderr, listeners, nil)
+		g, ctx := errgroup.WithContext(ctx)
+		for _, l := range listeners {
+			g.Go(func() error { return server.Serve(ctx, l) })
+		}
+		return g.Wait()
+	}
+	fleet, err := simhttp.NewFleet(o.engine, listeners, control, time.Now, log)
+	if err != nil {
+		return err
+	}
+	ready(stderr, listeners, control)
+	return fleet.Run(ctx)
+}
+
+// ready says in one line where the engines are. They accept connections from
+// here on, and answer as soon as they are served.
+func ready(w io.Writer, listeners []net.Listener, control net.Listener) {
+	line := "listening on http://" + listeners[0].Addr().String()
+	if more := len(listeners) - 1; more > 0 {
+		line += fmt.Sprintf(" and %d more, up to http://%s", more, listeners[more].Addr())
+	}
+	if control != nil {
+		line += ", control on http://" + control.Addr().String()
+	}
+	// Nobody waits for the line if standard error is closed.
+	_, _ = fmt.Fprintln(w, line)
+}
+
+func listenAll(addrs []string) ([]net.Listener, error) {
+	var list []net.Listener
+	for _, addr := range addrs {
+		l, err := listen(strings.TrimSpace(addr), "--port")
+		if err != nil {
+			return nil, errors.Join(err, closeAll(list))
+		}
+		list = append(list, l)
+	}
+	return list, nil
+}
+
+func listen(addr, flag string) (net.Listener, error) {
+	l, err := net.Listen("tcp", addr)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("%s is already in use by another process; choose another address (%s)", addr, flag)
+	case err != nil:
+		return nil, fmt.Errorf("cannot listen on %s: %w", addr, err)
+	}
+	return l, nil
+}
+
+func closeAll(list []net.Listener) error {
+	var faults []error
+	for _, l := range list {
+		faults = append(faults, l.Close())
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,220 @@
+//go:build linux
+
+package launcher
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestSplitter(t *testing.T) {
+	tests := []struct {
+		name   string
+		chunks []string
+		want   []string
+	}{
+		{"lines", []string{"a\nb\n"}, []string{"a", "b"}},
+		{"across chunks", []string{"a", "b\nc", "\n"}, []string{"ab", "c"}},
+		{"empty lines stay", []string{"\n\n"}, []string{"", ""}},
+		{"unfinished", []string{"a\nb"}, []string{"a", "b"}},
+		{"windows", []string{"a\r\nb\r\n"}, []string{"a", "b"}},
+		{"progress bar", []string{"\r 1 %\r 50 %", "\r100 %\n"}, []string{"100 %"}},
+		{"progress bar, unfinished", []string{"\r 1 %\r 50 %\r"}, []string{" 50 %"}},
+		{"not text", []string{"a\xffb\n"}, []string{"a\ufffdb"}},
+		{"endless line", []string{strings.Repeat("x", maxLine) + "y\n"}, []string{strings.Repeat("x", maxLine), "y"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var s splitter
+			var got []string
+			emit := func(line string) { got = append(got, line) }
+			for _, c := range tt.chunks {
+				s.feed([]byte(c), emit)
+			}
+			s.flush(emit, false)
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestTail(t *testing.T) {
+	var tl tail
+	if got := tl.last(5); len(got) != 0 {
+		t.Errorf("of nothing: %q", got)
+	}
+	for i := range tailLines + 7 {
+		tl.add(fmt.Sprint(i))
+	}
+	if diff := cmp.Diff([]string{"205", "206"}, tl.last(2)); diff != "" {
+		t.Error(diff)
+	}
+	if got := tl.last(1000); len(got) != tailLines || got[0] != "7" {
+		t.Errorf("%d lines from %s", len(got), got[0])
+	}
+}
+
+func TestPartialLineIsFlushed(t *testing.T) {
+	t.Parallel()
+	var out buffer
+	launch(t, testConfig(1, "partial=Loading hang"), &out, discardLog())
+	waitFor(t, &out, "[engine 0] Loading\n", 1)
+}
+
+func TestLogModes(t *testing.T) {
+	t.Parallel()
+	t.Run("file", func(t *testing.T) {
+		t.Parallel()
+		var out buffer
+		cfg := testConfig(1, "say=hello serve hang")
+		cfg.Log, cfg.LogDir = LogFile, t.TempDir()
+		g := launch(t, cfg, &out, discardLog())
+		path := filepath.Join(cfg.LogDir, "engine-0.log")
+		eventually(t, "the file holds the line", func() bool {
+			data, err := os.ReadFile(path)
+			return err == nil && string(data) == "hello\n"
+		})
+		if got := out.String(); strings.Contains(got, "hello") || !strings.Contains(got, "log "+path) {
+			t.Errorf("output %q", got)
+		}
+		if diff := cmp.Diff([]string{"hello"}, g.Processes()[0].Tail(9)); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("json", func(t *testing.T) {
+		t.Parallel()
+		var out buffer
+		cfg := testConfig(1, "say=hello")
+		cfg.JSON = true
+		launch(t, cfg, &out, discardLog())
+		waitFor(t, &out, "\n", 1)
+		var line struct {
+			Time               time.Time
+			Level, Source, Msg string
+		}
+		if err := json.Unmarshal([]byte(out.String()), &line); err != nil {
+			t.Fatalf("%v: %s", err, out.String())
+		}
+		if line.Source != "engine-0" || line.Msg != "hello" || line.Level != "INFO" || line.Time.IsZero() {
+			t.Errorf("line %+v", line)
+		}
+	})
+	t.Run("raw to a file", func(t *testing.T) {
+		t.Parallel()
+		path := filepath.Join(t.TempDir(), "stderr")
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = f.Close() }()
+		cfg := testConfig(1, "say=hello err=there exit=4")
+		cfg.Log = LogRaw
+		g := launch(t, cfg, f, discardLog())
+		werr := g.WaitReady(t.Context())
+		if !strings.Contains(report(werr), "its output was not captured") || !strings.Contains(report(werr), "exit code 4") {
+			t.Error(report(werr))
+		}
+		data, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(data), "\nhello\nthere\n") {
+			t.Errorf("%v: %q", err, data)
+		}
+	})
+	t.Run("raw to a writer", func(t *testing.T) {
+		t.Parallel()
+		var out buffer
+		cfg := testConfig(1, "say=hello hang")
+		cfg.Log = LogRaw
+		launch(t, cfg, &out, discardLog())
+		waitFor(t, &out, "\nhello\n", 1)
+	})
+	t.Run("color", func(t *testing.T) {
+		t.Parallel()
+		var out buffer
+		cfg := testConfig(2, "say=hello hang")
+		cfg.Color = true
+		launch(t, cfg, &out, discardLog())
+		waitFor(t, &out, "\x1b[36m[engine 0] \x1b[0mhello\n", 1)
+		waitFor(t, &out, "\x1b[33m[engine 1] \x1b[0mhello\n", 1)
+	})
+}
+
+func TestReportKeepsTheLastLines(t *testing.T) {
+	t.Parallel()
+	g := launch(t, testConfig(1, "lines=500 exit=1"), &buffer{}, discardLog())
+	got := report(g.WaitReady(t.Context()))
+	if !strings.Contains(got, "line 480\n") || !strings.Contains(got, "line 499\n") || strings.Contains(got, "line 479\n") {
+		t.Error(got)
+	}
+}
+
+func TestConsole(t *testing.T) {
+	var out buffer
+	c := NewConsole(&out, true)
+	c.setStatus("loading 1 s")
+	if _, err := c.Write([]byte("a line\n")); err != nil {
+		t.Fatal(err)
+	}
+	c.setStatus("loading 1 s") // no change, no output
+	c.setStatus("")
+	if _, err := c.Write([]byte("another\n")); err != nil {
+		t.Fatal(err)
+	}
+	want := clearLine + "loading 1 s" + clearLine + "a line\nloading 1 s" + clearLine + "another\n"
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Error(diff)
+	}
+	if NewConsole(&out, false).setStatus("x") {
+		t.Error("a status line without a terminal")
+	}
+}
+
+func TestStatusLineOnATerminal(t *testing.T) {
+	t.Parallel()
+	var out buffer
+	cfg := testConfig(2, "hang")
+	cfg.LoadingInterval = 20 * time.Millisecond
+	g := launch(t, cfg, NewConsole(&out, true), discardLog())
+	done := make(chan error, 1)
+	go func() { done <- g.WaitReady(t.Context()) }()
+	waitFor(t, &out, clearLine+"engine 0  loading… 0.", 2)
+	waitFor(t, &out, "(and 1 more)", 2)
+	g.Kill()
+	if err := <-done; !errors.Is(err, ErrStopped) {
+		t.Errorf("got %v, want ErrStopped", err)
+	}
+	got := out.String()
+	last := got[strings.LastIndex(got, clearLine)+len(clearLine):]
+	if last != "" {
+		t.Errorf("a status line is left: %q", last)
+	}
+}
+
+func TestHints(t *testing.T) {
+	tests := []struct{ name, line, want string }{
+		{"module", "ModuleNotFoundError: No module named 'sglang'", "not installed"},
+		{"memory", "torch.OutOfMemoryError: CUDA out of memory. Tried", "the device is full"},
+		{"port", "OSError: [Errno 98] Address already in use", "--worker-base-port"},
+		{"llama.cpp port", "srv start: couldn't bind HTTP server socket, hostname: 127.0.0.1", "--worker-base-port"},
+		{"gated", "Access to model x is restricted: gated repo", "HF_TOKEN"},
+		{"credentials", "401 Client Error: Unauthorized for url", "HF_TOKEN"},
+		{"arguments", "usage: error: unrecognized arguments: --x", "does not know one of the flags"},
+		{"model", "main: error: failed to load model", "check --model"},
+		{"nothing known", "all is well", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := hintFor([]string{"before", tt.line, "after"}, nil); (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
+				t.Errorf("hint %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

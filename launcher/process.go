@@ -1,0 +1,222 @@
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Process is one engine that was started. Its methods are safe for concurrent use.
+type Process struct {
+	rank, port int
+	url        string
+	argv       []string
+	started    time.Time
+	logFile    string
+
+	cmd    *exec.Cmd
+	tail   tail
+	output *os.File // read end of the output pipe, nil in raw mode
+
+	exited  chan struct{} // closed when the engine itself has ended; state is set
+	gone    chan struct{} // closed when its group is empty too, or given up
+	drained chan struct{} // closed when its output has ended
+	state   string
+
+	mu     sync.Mutex
+	empty  bool // nothing of the group is left: its number may belong to others
+	termed bool // the group had its SIGTERM; some engines take a second for an abort
+}
+
+// Rank is the engine's number, from 0.
+func (p *Process) Rank() int { return p.rank }
+
+// Port is the port that the engine was told to listen on.
+func (p *Process) Port() int { return p.port }
+
+// PID is the engine's process id, which is its process group's as well.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// URL is where the engine is reached, such as "http://127.0.0.1:31000".
+func (p *Process) URL() string { return p.url }
+
+// Argv is a copy of the engine's command line.
+func (p *Process) Argv() []string { return append([]string(nil), p.argv...) }
+
+// Exited is closed when the engine has ended.
+func (p *Process) Exited() <-chan struct{} { return p.exited }
+
+// Tail returns up to n of the last lines that the engine wrote, oldest first; none
+// in raw mode.
+func (p *Process) Tail(n int) []string { return p.tail.last(n) }
+
+// prepare builds the process of one rank without starting it.
+func (g *Group) prepare(rank, port int) (*Process, error) {
+	argv, err := g.cfg.CommandLine(g.program, port)
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.SysProcAttr = sessionAttr()
+	cmd.Env = append(append([]string(nil), g.cfg.Environ...),
+		"PYTHONUNBUFFERED=1",
+		"SMG_WORKER_RANK="+strconv.Itoa(rank),
+		"SMG_WORKER_PORT="+strconv.Itoa(port),
+	)
+	return &Process{
+		rank:    rank,
+		port:    port,
+		url:     "http://" + net.JoinHostPort(g.cfg.Host, strconv.Itoa(port)),
+		argv:    argv,
+		cmd:     cmd,
+		exited:  make(chan struct{}),
+		gone:    make(chan struct{}),
+		drained: make(chan struct{}),
+	}, nil
+}
+
+// start runs p and begins the goroutines that follow it.
+func (g *Group) start(p *Process) error {
+	if file := g.console.file(); g.cfg.Log == LogRaw && file != nil {
+		p.cmd.Stdout, p.cmd.Stderr = file, file
+		if err := g.spawner.start(p.cmd); err != nil {
+			return fmt.Errorf("starting engine %d: %w", p.rank, err)
+		}
+		close(p.drained)
+	} else if err := g.startPiped(p); err != nil {
+		return err
+	}
+	p.started = time.Now()
+	g.wg.Go(func() { g.follow(p) })
+	return nil
+}
+
+// startPiped starts p with its output in a pipe of ours. exec's own pipes would do,
+// but tie the wait for the engine to every helper that holds the other end.
+func (g *Group) startPiped(p *Process) error {
+	var file *os.File
+	if g.cfg.Log == LogFile {
+		p.logFile = filepath.Join(g.cfg.LogDir, fmt.Sprintf("engine-%d.log", p.rank))
+		f, err := os.OpenFile(p.logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+		if err != nil {
+			return fmt.Errorf("opening the log of engine %d: %w", p.rank, err)
+		}
+		file = f
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return errors.Join(fmt.Errorf("making the output pipe of engine %d: %w", p.rank, err), closeFile(file))
+	}
+	p.cmd.Stdout, p.cmd.Stderr = w, w
+	err = g.spawner.start(p.cmd)
+	_ = w.Close() // the engine has its own copy
+	if err != nil {
+		return errors.Join(fmt.Errorf("starting engine %d: %w", p.rank, err), r.Close(), closeFile(file))
+	}
+	p.output = r
+	emit := g.cfg.lineWriter(p.rank, g.console, file)
+	g.wg.Go(func() {
+		defer close(p.drained)
+		err := pump(r, func(line string) {
+			p.tail.add(line)
+			emit(line)
+		})
+		if err := errors.Join(err, closeFile(file)); err != nil {
+			g.log.Warn("engine output lost", "engine", p.rank, "error", err)
+		}
+	})
+	return nil
+}
+
+func closeFile(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}
+
+// follow waits for the end of p, then for the end of its helpers.
+func (g *Group) follow(p *Process) {
+	defer close(p.gone)
+	awaitExit(p.cmd)
+
+	p.mu.Lock()
+	// Helpers outlive a crashed leader and keep ports and memory. Now, with the
+	// leader not reaped, the group's number still is what it was.
+	g.signalLocked(p, syscall.SIGTERM)
+	_ = p.cmd.Wait() // how it ended is in ProcessState
+	p.state = describe(p.cmd.ProcessState)
+	p.empty = !groupAlive(p.PID())
+	p.mu.Unlock()
+	close(p.exited)
+
+	g.followHelpers(p)
+}
+
+// followHelpers waits until the group of an engine that has ended is empty. A group
+// number is not given to anybody else while the group has members, so as long as
+// every look finds some, a signal reaches the right ones.
+func (g *Group) followHelpers(p *Process) {
+	const seldom = 200 * time.Millisecond
+	pause := 10 * time.Millisecond // mostly they go along with their engine
+	killAt := time.Now().Add(g.cfg.StopTimeout)
+	giveUpAt := killAt.Add(g.cfg.ReapTimeout)
+	killed := false
+	for {
+		p.mu.Lock()
+		p.empty = p.empty || !groupAlive(p.PID())
+		empty := p.empty
+		p.mu.Unlock()
+		now := time.Now()
+		switch {
+		case empty:
+			return
+		case now.After(giveUpAt):
+			g.log.Error("helpers of an engine would not die", "engine", p.rank, "pgid", p.PID())
+			return
+		case !killed && now.After(killAt):
+			killed = true
+			g.signal(p, syscall.SIGKILL)
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, seldom)
+	}
+}
+
+// signal sends sig to the group of p unless nothing of it is left. SIGTERM is sent
+// once at most.
+func (g *Group) signal(p *Process, sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	g.signalLocked(p, sig)
+}
+
+// signalLocked is signal with p.mu held.
+func (g *Group) signalLocked(p *Process, sig syscall.Signal) {
+	if p.empty || (sig == syscall.SIGTERM && p.termed) {
+		return
+	}
+	p.termed = true
+	// A group that is already gone is what was wanted.
+	if err := signalGroup(p.PID(), sig); err != nil && !errors.Is(err, syscall.ESRCH) {
+		g.log.Warn("signalling an engine failed", "engine", p.rank, "pgid", p.PID(), "error", err)
+	}
+}
+
+// describe says in words how a process ended.
+func describe(s *os.ProcessState) string {
+	if s == nil {
+		return "unknown state"
+	}
+	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return fmt.Sprintf("signal %d (%s)", int(ws.Signal()), ws.Signal())
+	}
+	return fmt.Sprintf("exit code %d", s.ExitCode())
+}

@@ -1,0 +1,189 @@
+package policy
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"smg/worker"
+)
+
+// policyLabel is the label of a worker that names its model's policy.
+const policyLabel = "policy"
+
+// Book knows which policy answers for which model of one leg: the default one, or
+// the one that the label of the model's first registered worker names. It is told
+// of registrations and is safe for concurrent use; [Book.For] takes no lock.
+//
+// A book of a leg whose policy is fixed, labels or not, is simply told nothing.
+type Book struct {
+	config   Config
+	deps     Deps
+	fallback *chapter
+
+	models atomic.Pointer[map[string]*chapter]
+
+	mu      sync.Mutex
+	workers map[worker.ID]*worker.Spec
+	counts  map[string]int // registered workers of a model
+}
+
+// chapter is one policy and what it can do besides.
+type chapter struct {
+	name   string
+	policy Policy
+	forget func(worker.ID)
+	reads  Inputs
+}
+
+// NewBook is a book in which every model has the policy of cfg.
+func NewBook(cfg Config, deps Deps) (*Book, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	b := newBook(cfg, deps)
+	var err error
+	if b.fallback, err = b.chapter(cfg.Policy, cfg); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func newBook(cfg Config, deps Deps) *Book {
+	b := &Book{config: cfg, deps: deps.withDefaults(), workers: map[worker.ID]*worker.Spec{}, counts: map[string]int{}}
+	b.models.Store(&map[string]*chapter{})
+	return b
+}
+
+// Added tells of workers that were registered, or replaced under the same id. The
+// workers of one call count as registered in the order of [worker.Spec.Compare].
+// Call it before the workers can be chosen.
+func (b *Book) Added(specs ...*worker.Spec) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	models := maps.Clone(*b.models.Load())
+	ordered := slices.Clone(specs)
+	slices.SortStableFunc(ordered, (*worker.Spec).Compare)
+	for _, s := range ordered {
+		old := b.workers[s.ID]
+		b.workers[s.ID] = s
+		for _, model := range modelsOf(s) {
+			b.counts[model]++
+			if b.counts[model] == 1 {
+				if c := b.labelled(s, model); c != nil {
+					models[model] = c
+				}
+			}
+		}
+		// After the new models, so that a model in both never runs out.
+		b.drop(models, old)
+	}
+	b.models.Store(&models)
+}
+
+// Removed tells of workers that are gone; policies with state per worker forget
+// them. Call it when the workers can be chosen no more.
+func (b *Book) Removed(ids ...worker.ID) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	models := maps.Clone(*b.models.Load())
+	for _, id := range ids {
+		b.fallback.forget(id)
+		for _, model := range modelsOf(b.workers[id]) {
+			if c := models[model]; c != nil {
+				c.forget(id)
+			}
+		}
+		b.drop(models, b.workers[id])
+		delete(b.workers, id)
+	}
+	b.models.Store(&models)
+}
+
+// For is the policy of a model, by its canonical id ([worker.Pool.Model]), and the
+// policy's name. Requests without a model have the policy of model "".
+func (b *Book) For(model string) (name string, p Policy) {
+	c := (*b.models.Load())[model]
+	if c == nil {
+		c = b.fallback
+	}
+	return c.name, c.policy
+}
+
+// Reads is what at least one of the policies reads of a request now.
+func (b *Book) Reads() Inputs {
+	in := b.fallback.reads
+	for _, c := range *b.models.Load() {
+		in |= c.reads
+	}
+	return in
+}
+
+// drop counts a worker down; a model without workers loses its policy.
+func (b *Book) drop(models map[string]*chapter, s *worker.Spec) {
+	for _, model := range modelsOf(s) {
+		b.counts[model]--
+		if b.counts[model] == 0 {
+			delete(b.counts, model)
+			delete(models, model)
+		}
+	}
+}
+
+// labelled is the policy that the worker's label asks for, or nil for the default.
+func (b *Book) labelled(s *worker.Spec, model string) *chapter {
+	label, ok := s.Labels[policyLabel]
+	if !ok {
+		return nil
+	}
+	name, err := ParseName(label)
+	if err == nil {
+		cfg := DefaultConfig()
+		if name == b.config.Policy {
+			cfg = b.config
+		}
+		var c *chapter
+		if c, err = b.chapter(name, cfg); err == nil {
+			return c
+		}
+	}
+	b.deps.Logger.Warn("the policy label of a worker cannot be followed; its model has the default policy",
+		"worker_id", s.ID.String(), "worker", s.URL, "model_id", model, "label", label, "policy", b.config.Policy, slog.Any("error", err))
+	return nil
+}
+
+func (b *Book) chapter(name string, cfg Config) (*chapter, error) {
+	p, err := New(name, cfg, b.deps)
+	if err != nil {
+		return nil, fmt.Errorf("making policy %s: %w", name, err)
+	}
+	return newChapter(name, p), nil
+}
+
+func newChapter(name string, p Policy) *chapter {
+	c := &chapter{name: name, policy: p, forget: func(worker.ID) {}, reads: Reads(p)}
+	if f, ok := p.(Forgetter); ok {
+		c.forget = f.Forget
+	}
+	return c
+}
+
+// modelsOf is the worker's models, "" standing for an unknown one, without doubles.
+// It is empty for no worker.
+func modelsOf(s *worker.Spec) []string {
+	if s == nil {
+		return nil
+	}
+	models := make([]string, 0, max(1, len(s.Models)))
+	for _, m := range s.Models {
+		models = append(models, m.ID)
+	}
+	if len(models) == 0 {
+		models = append(models, "")
+	}
+	slices.Sort(models)
+	return slices.Compact(models)
+}

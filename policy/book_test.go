@@ -1,0 +1,192 @@
+package policy_test
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smg/policy"
+	"smg/policy/policytest"
+	"smg/worker"
+)
+
+// labelled is a worker of models whose label asks for a policy; "" is no label.
+func labelled(i int, label string, models ...string) *worker.Spec {
+	url := fmt.Sprintf("http://w%d:8000", i+1)
+	s := &worker.Spec{ID: worker.IDOf(url), URL: url}
+	if label != "" {
+		s.Labels = map[string]string{"policy": label}
+	}
+	for _, m := range models {
+		s.Models = append(s.Models, worker.Model{ID: m})
+	}
+	return s
+}
+
+func newBook(t *testing.T, name string, deps policy.Deps) *policy.Book {
+	t.Helper()
+	b, err := policy.NewBook(policy.Config{Policy: name}, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// wantPolicies compares the names of the models' policies.
+func wantPolicies(t *testing.T, b *policy.Book, want map[string]string) {
+	t.Helper()
+	got := map[string]string{}
+	for model := range want {
+		got[model], _ = b.For(model)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("policies (-want +got):\n%s", diff)
+	}
+}
+
+func labelDecides(t *testing.T) {
+	b := newBook(t, policy.RoundRobin, policy.Deps{})
+	b.Added(labelled(0, "consistent_hashing", "a"))
+	b.Added(labelled(1, "round_robin", "a"))
+	b.Added(labelled(2, "Random", "b"))
+	b.Added(labelled(3, "", "c"))
+	b.Added(labelled(4, "random", "c"))
+	wantPolicies(t, b, map[string]string{"a": "consistent_hashing", "b": "random", "c": "round_robin", "never heard of": "round_robin"})
+}
+
+func labelForgotten(t *testing.T) {
+	b := newBook(t, policy.RoundRobin, policy.Deps{})
+	first, second := labelled(0, "consistent_hashing", "a"), labelled(1, "random", "a")
+	b.Added(first, second)
+	b.Removed(first.ID)
+	wantPolicies(t, b, map[string]string{"a": "consistent_hashing"})
+	b.Removed(second.ID)
+	wantPolicies(t, b, map[string]string{"a": "round_robin"})
+	b.Removed(second.ID)
+	b.Added(second)
+	wantPolicies(t, b, map[string]string{"a": "random"})
+}
+
+func labelUnknown(t *testing.T) {
+	logger, lines := logLines(slog.LevelInfo)
+	b := newBook(t, policy.Random, policy.Deps{Logger: logger})
+	b.Added(labelled(0, "nonsense", "a"))
+	b.Added(labelled(1, "CacheAware", "b"))
+	wantPolicies(t, b, map[string]string{"a": "random", "b": "random"})
+	_, fallback := b.For("c")
+	if _, p := b.For("a"); p != fallback {
+		t.Error("the model of the unknown label has an instance of its own")
+	}
+	got := lines(t)
+	if len(got) != 2 {
+		t.Fatalf("%d lines, want a warning for each label: %v", len(got), got)
+	}
+	for i, want := range []map[string]any{
+		{"level": "WARN", "label": "nonsense", "model_id": "a", "policy": "random", "worker": "http://w1:8000"},
+		{"level": "WARN", "label": "CacheAware", "model_id": "b", "policy": "random", "worker": "http://w2:8000"},
+	} {
+		for k, v := range want {
+			if got[i][k] != v {
+				t.Errorf("line %d: %s is %v, want %v", i, k, got[i][k], v)
+			}
+		}
+	}
+}
+
+func TestBookInstances(t *testing.T) {
+	b := newBook(t, policy.RoundRobin, policy.Deps{})
+	b.Added(labelled(0, "round_robin", "own"), labelled(1, "", "shared"))
+	_, own := b.For("own")
+	_, shared := b.For("shared")
+	_, fallback := b.For("")
+	if own == fallback {
+		t.Error("a label that names the default shares the default's instance")
+	}
+	if shared != fallback {
+		t.Error("a model without a label does not share the default's instance")
+	}
+}
+
+func TestBookOrderWithinOneCall(t *testing.T) {
+	early, late := labelled(5, "random", "m"), labelled(1, "consistent_hashing", "m")
+	late.RegisteredAt = early.RegisteredAt.Add(1)
+	b := newBook(t, policy.RoundRobin, policy.Deps{})
+	b.Added(late, early)
+	wantPolicies(t, b, map[string]string{"m": "random"})
+}
+
+func TestBookReplacedWorker(t *testing.T) {
+	b := newBook(t, policy.RoundRobin, policy.Deps{})
+	b.Added(labelled(0, "random", "kept", "left"))
+	b.Added(labelled(0, "consistent_hashing", "kept", "new"))
+	wantPolicies(t, b, map[string]string{"kept": "random", "left": "round_robin", "new": "consistent_hashing"})
+	if got, want := b.Reads(), policy.ReadsKey; got != want {
+		t.Errorf("reads %v, want %v", got, want)
+	}
+	b.Removed(labelled(0, "").ID)
+	wantPolicies(t, b, map[string]string{"kept": "round_robin", "left": "round_robin", "new": "round_robin"})
+	if got, want := b.Reads(), policy.ReadsNothing; got != want {
+		t.Errorf("reads %v, want %v", got, want)
+	}
+}
+
+func TestBookWorkerOfUnknownModel(t *testing.T) {
+	b := newBook(t, policy.RoundRobin, policy.Deps{})
+	b.Added(labelled(0, "random"))
+	wantPolicies(t, b, map[string]string{"": "random", "a": "round_robin"})
+}
+
+func TestBookRefuses(t *testing.T) {
+	if _, err := policy.NewBook(policy.Config{Policy: policy.Bucket}, policy.Deps{}); err == nil {
+		t.Error("a book with a policy that is not built")
+	}
+}
+
+// memory is a policy with state per worker.
+type memory struct {
+	policy.Policy
+	forgotten []worker.ID
+}
+
+func (m *memory) Forget(id worker.ID) { m.forgotten = append(m.forgotten, id) }
+
+func TestBookTellsForgetters(t *testing.T) {
+	m := &memory{}
+	b := policy.NewBookOf("memory", m, policy.Deps{})
+	s := labelled(0, "", "m")
+	b.Added(s)
+	b.Removed(s.ID)
+	if !slices.Equal(m.forgotten, []worker.ID{s.ID}) {
+		t.Errorf("forgotten: %v, want %v", m.forgotten, s.ID)
+	}
+}
+
+// TestBookWhileRegistering asks for policies during registrations.
+func TestBookWhileRegistering(t *testing.T) {
+	b := newBook(t, policy.RoundRobin, policy.Deps{})
+	f := policytest.NewFleet(t, 2)
+	pool := f.Pool()
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for range 64 {
+				s := labelled(g, "consistent_hashing", policytest.Model)
+				b.Added(s)
+				if name, _ := b.For(policytest.Model); name != policy.ConsistentHashing {
+					t.Errorf("policy %s while a worker with a label is registered", name)
+				}
+				_, p := b.For(policytest.Model)
+				if _, err := p.Pick(plain(f), pool); err != nil {
+					t.Errorf("pick: %v", err)
+				}
+				b.Removed(s.ID)
+			}
+		})
+	}
+	wg.Wait()
+	wantPolicies(t, b, map[string]string{policytest.Model: "round_robin"})
+}

@@ -1,0 +1,31 @@
+package policy
+
+import "smg/worker"
+
+// Rotations is how many candidate sets a round_robin policy remembers.
+func Rotations(p Policy) int {
+	r := p.(*roundRobin)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.sets)
+}
+
+// RemembersSet says whether a round_robin policy has a rotation for a set.
+func RemembersSet(p Policy, signature uint64) bool {
+	r := p.(*roundRobin)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.sets[signature] != nil
+}
+
+// NewBookOf is a book whose default is p.
+func NewBookOf(name string, p Policy, deps Deps) *Book {
+	b := newBook(Config{Policy: name}, deps)
+	b.fallback = newChapter(name, p)
+	return b
+}
+
+// TakeOn is one attempt of consistent_hashing on the ring of members.
+func TakeOn(p Policy, members *worker.Members, req *Request, pool *worker.Pool) (taken worker.Taken, stale bool, err error) {
+	return p.(*consistentHashing).takeOn(members, req, pool)
+}

@@ -1,0 +1,127 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// The names of the policies, in flags, labels and metrics.
+const (
+	Random            = "random"
+	RoundRobin        = "round_robin"
+	Passthrough       = "passthrough"
+	CacheAware        = "cache_aware"
+	PowerOfTwo        = "power_of_two"
+	LeastLoad         = "least_load"
+	PrefixHash        = "prefix_hash"
+	ConsistentHashing = "consistent_hashing"
+	Manual            = "manual"
+	Bucket            = "bucket"
+)
+
+// Reasons why a name makes no policy.
+var (
+	// ErrUnknown is a name that is none of [Names].
+	ErrUnknown = errors.New("unknown policy")
+	// ErrNotBuilt is one of [Names] that this version does not have yet.
+	ErrNotBuilt = errors.New("policy not built yet")
+)
+
+// Names lists all ten policies in the order in which they are shown to users.
+func Names() []string {
+	return []string{Random, RoundRobin, Passthrough, CacheAware, PowerOfTwo, LeastLoad, PrefixHash, ConsistentHashing, Manual, Bucket}
+}
+
+// BuiltNames lists the policies that this version has, in the order of [Names].
+func BuiltNames() []string {
+	return slices.DeleteFunc(Names(), func(name string) bool { return !Built(name) })
+}
+
+// Built says whether this version has the policy called name.
+func Built(name string) bool { return constructor(name) != nil }
+
+// ParseName is the name that a worker's label means: any case, with the underscores
+// or without any ("CacheAware"). The error wraps [ErrUnknown].
+func ParseName(label string) (string, error) {
+	folded := strings.ToLower(label)
+	for _, name := range Names() {
+		if folded == name || folded == strings.ReplaceAll(name, "_", "") {
+			return name, nil
+		}
+	}
+	return "", unknown(label)
+}
+
+// Deps is what policies get from the process that runs them: one value, the same
+// for every policy and [Book] of the process.
+type Deps struct {
+	// Registerer takes the branch counters. Policies that share it share their
+	// counters. With nil nothing is exported.
+	Registerer prometheus.Registerer
+	// Logger gets warnings, and decisions at debug; nil discards them.
+	Logger *slog.Logger
+	// IntN is a uniform number in [0, n), from any number of goroutines; nil uses
+	// math/rand/v2.
+	IntN func(n int) int
+	// Warned latches what is warned about once per process; with nil each policy
+	// has a latch of its own.
+	Warned *atomic.Bool
+}
+
+func (d Deps) withDefaults() Deps {
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.IntN == nil {
+		d.IntN = rand.IntN
+	}
+	if d.Warned == nil {
+		d.Warned = new(atomic.Bool)
+	}
+	return d
+}
+
+// New makes the policy called name, one of [Names], with its settings from cfg. The
+// error wraps [ErrUnknown] or [ErrNotBuilt] and says what can be had instead.
+func New(name string, cfg Config, deps Deps) (Policy, error) {
+	if err := check(name); err != nil {
+		return nil, err
+	}
+	return constructor(name)(cfg, deps.withDefaults())
+}
+
+func check(name string) error {
+	switch {
+	case Built(name):
+		return nil
+	case slices.Contains(Names(), name):
+		return fmt.Errorf("%w: %s comes with a later version; choose one of %s", ErrNotBuilt, name, strings.Join(BuiltNames(), ", "))
+	}
+	return unknown(name)
+}
+
+func unknown(name string) error {
+	return fmt.Errorf("%w %q: the policies are %s", ErrUnknown, name, strings.Join(Names(), ", "))
+}
+
+// constructor is nil for policies that there are not.
+func constructor(name string) func(Config, Deps) (Policy, error) {
+	switch name {
+	case Random:
+		return func(_ Config, deps Deps) (Policy, error) { return newRandom(deps), nil }
+	case RoundRobin:
+		return func(Config, Deps) (Policy, error) { return newRoundRobin(), nil }
+	case Passthrough:
+		return func(_ Config, deps Deps) (Policy, error) { return newPassthrough(deps), nil }
+	case ConsistentHashing:
+		return func(_ Config, deps Deps) (Policy, error) { return newConsistentHashing(deps) }
+	}
+	return nil
+}

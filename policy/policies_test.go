@@ -1,0 +1,163 @@
+package policy_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smg/policy"
+	"smg/policy/policytest"
+	"smg/worker"
+)
+
+// TestPolicies runs the numbered cases of the specification.
+func TestPolicies(t *testing.T) {
+	cases := []struct {
+		name string
+		run  func(t *testing.T)
+	}{
+		{"RR-1 rotates", rotates},
+		{"RR-2 skips who is down", rotatesAroundDown},
+		{"RR-3 none and one", rotatesNoneAndOne},
+		{"RR-4 two sets in turn", rotatesTwoSets},
+		{"RR-5 a returning set continues", rotationContinues},
+		{"RR-6 at most 4096 sets", rotationsAreBounded},
+		{"RR-7 starts at the first worker", rotationReset},
+		{"RR-8 exact from many goroutines", rotatesExactly},
+		{"RD-1 none", randomNone},
+		{"RD-2 one", randomOne},
+		{"RD-3 all are seen", randomSeesAll},
+		{"RD-4 one of two down", randomOneDown},
+		{"RD-5 chi-square", randomIsUniform},
+		{"PT-1 one worker", passesToOne},
+		{"PT-2 first of two and one warning", passesToFirst},
+		{"PT-3 first down and back", passesToNext},
+		{"PT-4 none", passesToNone},
+		{"CH-1 none", hashNone},
+		{"CH-2 one", hashOne},
+		{"CH-3 same key same worker", hashStable},
+		{"CH-4 verified owners", hashVerified},
+		{"CH-5 target", hashTarget},
+		{"CH-6 target counts available workers", hashTargetShifts},
+		{"CH-7 no usable key is random", hashNoKey},
+		{"CH-8 owner down and back", hashOwnerDown},
+		{"CH-9 only the keys of a lost worker move", hashLostWorker},
+		{"CH-10 no key spreads", hashSpreads},
+		{"CH-11 implicit key", hashImplicit},
+		{"CH-13 overloaded owner", hashOverloaded},
+		{"CH-14 no model uses the ring of all", hashUnion},
+		{"CH-15 one by one equals at once", hashOneByOne},
+		{"CH-16 replicas agree", hashReplicasAgree},
+		{"LB-1 first label decides", labelDecides},
+		{"LB-2 forgotten with the last worker", labelForgotten},
+		{"LB-4 unknown label", labelUnknown},
+	}
+	for _, tt := range cases {
+		t.Run(tt.name, tt.run)
+	}
+	for _, name := range policy.BuiltNames() {
+		t.Run("AV-8 "+name, func(t *testing.T) { overloadedLosesRequests(t, name) })
+	}
+}
+
+// overloadedLosesRequests vetoes whoever is chosen until nobody is left.
+func overloadedLosesRequests(t *testing.T, name string) {
+	f, p := policytest.NewFleet(t, 3), newPolicy(t, name)
+	vetoed := map[int]bool{}
+	for range 3 {
+		got := pick(t, p, f, keyed(f, "user-123"))
+		if vetoed[got] {
+			t.Fatalf("worker %d is overloaded and was chosen", got)
+		}
+		vetoed[got] = true
+		f.Overload(got, true)
+	}
+	wantNobody(t, p, f, keyed(f, "user-123"), worker.ErrOverloaded)
+}
+
+// TestContract holds the policies to what all of them promise.
+func TestContract(t *testing.T) {
+	for _, name := range policy.BuiltNames() {
+		t.Run(name, func(t *testing.T) {
+			policytest.Run(t, func(t *testing.T) policy.Policy { return newPolicy(t, name) }, policytest.Options{})
+		})
+	}
+}
+
+func newPolicy(t *testing.T, name string) policy.Policy {
+	t.Helper()
+	return newPolicyWith(t, name, policy.Deps{})
+}
+
+func newPolicyWith(t *testing.T, name string, deps policy.Deps) policy.Policy {
+	t.Helper()
+	p, err := policy.New(name, policy.DefaultConfig(), deps)
+	if err != nil {
+		t.Fatalf("making %s: %v", name, err)
+	}
+	return p
+}
+
+// seeded is chance that repeats itself, for one goroutine.
+func seeded(seed uint64) policy.Deps {
+	return policy.Deps{IntN: rand.New(rand.NewPCG(seed, seed)).IntN}
+}
+
+func plain(f *policytest.Fleet, tried ...int) *policy.Request {
+	return &policy.Request{Ask: f.Ask(tried...)}
+}
+
+func keyed(f *policytest.Fleet, key string, tried ...int) *policy.Request {
+	return &policy.Request{Ask: f.Ask(tried...), Key: worker.HashKey(worker.KeyHeader, key)}
+}
+
+// decide is what p decides about req.
+func decide(t *testing.T, p policy.Policy, f *policytest.Fleet, req *policy.Request) policy.Decision {
+	t.Helper()
+	d, err := p.Pick(req, f.Pool())
+	if err != nil {
+		t.Fatalf("pick: %v", err)
+	}
+	return d
+}
+
+// pick is the index of the worker that p chooses for req.
+func pick(t *testing.T, p policy.Policy, f *policytest.Fleet, req *policy.Request) int {
+	t.Helper()
+	return f.Index(decide(t, p, f, req).Worker)
+}
+
+// wantPicks compares the workers of successive plain requests.
+func wantPicks(t *testing.T, p policy.Policy, f *policytest.Fleet, want ...int) {
+	t.Helper()
+	got := make([]int, 0, len(want))
+	for range want {
+		got = append(got, pick(t, p, f, plain(f)))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("workers (-want +got):\n%s", diff)
+	}
+}
+
+// logLines is a logger and what it has written, one line each.
+func logLines(level slog.Level) (*slog.Logger, func(t *testing.T) []map[string]any) {
+	var buf bytes.Buffer
+	logger := slog.New(slog.NewJSONHandler(&buf, &slog.HandlerOptions{Level: level}))
+	return logger, func(t *testing.T) []map[string]any {
+		t.Helper()
+		var lines []map[string]any
+		for d := json.NewDecoder(bytes.NewReader(buf.Bytes())); d.More(); {
+			var line map[string]any
+			if err := d.Decode(&line); err != nil {
+				t.Fatalf("log line: %v", err)
+			}
+			delete(line, "time")
+			lines = append(lines, line)
+		}
+		return lines
+	}
+}

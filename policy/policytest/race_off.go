@@ -1,0 +1,5 @@
+//go:build !race
+
+package policytest
+
+const raceEnabled = false
