@@ -28,8 +28,7 @@ func launch(cmd *flags.Command) int {
 	defer sig.stop()
 	sig.onSecond(g.Hurry)
 	introduce(con, log, cmd.Launch, g)
-	began := func(workers int, took time.Duration) { reportReady(con, log, cmd.Launch, workers, took) }
-	return flags.Report(con, g.Run(sig.ctx, began))
+	return flags.Report(con, g.Run(sig.ctx, func(r gateway.Ready) { reportReady(con, log, cmd.Launch, r) }))
 }
 
 // introduce says what is being started.
@@ -41,27 +40,27 @@ func introduce(con io.Writer, log *slog.Logger, cfg *flags.Launch, g *gateway.Ga
 		return
 	}
 	fmt.Fprintf(con, "%s\nmode      regular\nregular   %s   policy %s   %s\nbus       embedded NATS, in process\napi       %s     metrics %s\n",
-		version.Line("smg"), counted(n), cfg.Policy, abridged(cfg.WorkerURLs), g.API(), g.Metrics())
+		version.Line("smg"), counted(n, "worker"), cfg.Policy, abridged(cfg.WorkerURLs), g.API(), g.Metrics())
 	if n > 0 {
-		fmt.Fprintf(con, "waiting   for %s (asked every %s, for up to %s)\n", counted(n), cfg.WorkerStartupCheckInterval, cfg.WorkerStartupTimeout)
+		fmt.Fprintf(con, "waiting   for %s (asked every %s, for up to %s)\n", counted(n, "worker"), cfg.WorkerStartupCheckInterval, cfg.WorkerStartupTimeout)
 	}
 }
 
 // reportReady says that every worker answers.
-func reportReady(con io.Writer, log *slog.Logger, cfg *flags.Launch, workers int, took time.Duration) {
-	took = took.Round(time.Millisecond)
+func reportReady(con io.Writer, log *slog.Logger, cfg *flags.Launch, r gateway.Ready) {
+	took := r.Took.Round(time.Millisecond)
 	if cfg.LogJSON {
-		log.Info("ready", slog.Int("workers", workers), slog.Duration("took", took))
+		log.Info("ready", slog.Int("workers", r.Workers), slog.Duration("took", took))
 		return
 	}
-	fmt.Fprintf(con, "ready     %d of %s, took %s\n", workers, counted(len(cfg.WorkerURLs)), took)
+	fmt.Fprintf(con, "ready     %d of %s, took %s\n", r.Workers, counted(len(cfg.WorkerURLs), "worker"), took)
 }
 
-func counted(n int) string {
+func counted(n int, what string) string {
 	if n == 1 {
-		return "1 worker"
+		return "1 " + what
 	}
-	return fmt.Sprintf("%d workers", n)
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // listed is how many workers the start-up lines name.

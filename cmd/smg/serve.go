@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -35,22 +34,23 @@ func serve(cmd *flags.Command) int {
 		return flags.Report(con, errors.Join(err, g.Close()))
 	}
 	if !cmd.Launch.LogJSON {
-		fmt.Fprintf(con, "%s - starting %d %s engines for %s\n", version.Line("smg"), cfg.Replicas, cfg.Backend, cfg.Model)
+		fmt.Fprintf(con, "%s - starting %s\n", version.Line("smg"), counted(cfg.Replicas, cfg.Backend+" engine"))
 	}
 	sig.onSecond(g.Hurry)
 	sig.onThird(engines.Kill)
 	if err := start(sig.ctx, cmd, engines); err != nil {
-		err = errors.Join(err, engines.Stop(), g.Close())
+		stopErr := errors.Join(engines.Stop(), g.Close())
 		if code := sig.code(); code != 0 {
+			flags.Report(con, stopErr)
 			return code
 		}
-		return flags.Report(con, err)
+		return flags.Report(con, errors.Join(err, stopErr))
 	}
-	began := func(workers int, took time.Duration) {
-		reportReady(con, log, cmd.Launch, workers, took)
-		hint(con, log, cmd, g)
-	}
-	err = errors.Join(runBoth(sig.ctx, g, engines, began), engines.Stop())
+	err = runBoth(sig.ctx, g, engines, func(r gateway.Ready) {
+		reportReady(con, log, cmd.Launch, r)
+		hint(con, log, cmd, g, r.Model)
+	})
+	err = errors.Join(err, engines.Stop())
 	if err != nil {
 		return flags.Report(con, err)
 	}
@@ -75,7 +75,7 @@ func start(ctx context.Context, cmd *flags.Command, engines *launcher.Group) err
 
 // runBoth serves until ctx ends or no engine is left. The engines outlive the
 // gateway's drain.
-func runBoth(ctx context.Context, g *gateway.Gateway, engines *launcher.Group, began func(int, time.Duration)) error {
+func runBoth(ctx context.Context, g *gateway.Gateway, engines *launcher.Group, ready func(gateway.Ready)) error {
 	watched, unwatch := context.WithCancel(context.WithoutCancel(ctx))
 	serving, drain := context.WithCancel(ctx)
 	defer drain()
@@ -86,21 +86,25 @@ func runBoth(ctx context.Context, g *gateway.Gateway, engines *launcher.Group, b
 	})
 	group.Go(func() error {
 		defer unwatch()
-		return g.Run(serving, began)
+		return g.Run(serving, ready)
 	})
 	return group.Wait()
 }
 
 // hint says where the gateway is and what to type next.
-func hint(con io.Writer, log *slog.Logger, cmd *flags.Command, g *gateway.Gateway) {
+func hint(con io.Writer, log *slog.Logger, cmd *flags.Command, g *gateway.Gateway, model string) {
 	if cmd.Launch.LogJSON {
 		log.Info("serving", slog.String("api", g.API()), slog.String("metrics", g.Metrics()), slog.String("policy", cmd.Serve.PolicyLine()))
 		return
 	}
-	body, err := json.Marshal(map[string]any{
-		"model":    cmd.Serve.Engines.Model,
-		"messages": []map[string]string{{"role": "user", "content": "Hello"}},
-	})
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	body, err := json.Marshal(struct {
+		Model    string    `json:"model"`
+		Messages []message `json:"messages"`
+	}{model, []message{{"user", "Hello"}}})
 	if err != nil { // strings always marshal
 		return
 	}

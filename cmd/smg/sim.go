@@ -1,3 +1,13 @@
 package main
 
-func simulate([]string) int { return 0 }
+import (
+	"context"
+	"os"
+
+	"smg/cmd/internal/simcmd"
+)
+
+// simulate runs the simulated engine, which ends with a signal.
+func simulate(args []string) int {
+	return simcmd.Main(context.Background(), args, os.Stdout, os.Stderr)
+}
