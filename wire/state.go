@@ -1,0 +1,179 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"smg/wire/wirepb"
+	"smg/worker"
+)
+
+const stateName = "state record"
+
+// State is a [worker.Record] between processes. Instants of a process's own clock
+// mean nothing to another, so they travel as ages: the sender takes them when it
+// sends ([StateOf]), which adds the time for which it held what it passes on; the
+// receiver makes instants of them when it receives ([State.Record]). Nobody adds
+// the time that the message was under way. Ages travel in whole microseconds.
+type State struct {
+	Worker worker.ID
+	Epoch  uint64
+	Term   uint64
+	Keeper worker.ReplicaID
+	Seq    uint64
+
+	// Status and Breaker read as Pending and Closed when they are absent.
+	Status     worker.Status
+	Breaker    worker.Breaker
+	BreakerAge time.Duration // in this breaker state; negative when unknown
+	Overloaded bool
+	Report     *Report // nil: none
+}
+
+// Report is a [worker.Report] between processes.
+type Report struct {
+	Age time.Duration // since the poll was sent
+}
+
+// StateOf is the record r as it is sent at now. An instant in the future, which a
+// clock that was set back may leave, has age 0.
+func StateOf(r worker.Record, now time.Time) *State {
+	s := &State{
+		Worker:     r.Worker,
+		Epoch:      r.Epoch,
+		Term:       r.Term,
+		Keeper:     r.Keeper,
+		Seq:        r.Seq,
+		Status:     r.Status,
+		Breaker:    r.Breaker,
+		BreakerAge: -1,
+		Overloaded: r.Overloaded,
+	}
+	if !r.BreakerSince.IsZero() {
+		s.BreakerAge = max(0, now.Sub(r.BreakerSince))
+	}
+	if r.Report != nil {
+		s.Report = &Report{Age: max(0, now.Sub(r.Report.PolledAt))}
+	}
+	return s
+}
+
+// Record is s as it is received at now. BreakerSince is zero when its age is
+// unknown.
+func (s *State) Record(now time.Time) worker.Record {
+	r := worker.Record{
+		Worker:     s.Worker,
+		Epoch:      s.Epoch,
+		Term:       s.Term,
+		Keeper:     s.Keeper,
+		Seq:        s.Seq,
+		Status:     s.Status,
+		Breaker:    s.Breaker,
+		Overloaded: s.Overloaded,
+	}
+	if s.BreakerAge >= 0 {
+		r.BreakerSince = now.Add(-s.BreakerAge)
+	}
+	if s.Report != nil {
+		r.Report = &worker.Report{PolledAt: now.Add(-s.Report.Age)}
+	}
+	return r
+}
+
+// AppendState encodes s at the end of buf.
+func AppendState(buf []byte, s *State) ([]byte, error) {
+	if err := checkState(s); err != nil {
+		return buf, unsendable(stateName, err)
+	}
+	m := &wirepb.State{
+		Worker:     s.Worker[:],
+		Epoch:      s.Epoch,
+		Term:       s.Term,
+		Keeper:     uint64(s.Keeper),
+		Seq:        s.Seq,
+		Status:     toEnum[wirepb.Status](s.Status),
+		Breaker:    toEnum[wirepb.Breaker](s.Breaker),
+		Overloaded: s.Overloaded,
+	}
+	if s.BreakerAge >= 0 {
+		us := uint64(s.BreakerAge.Microseconds())
+		m.BreakerAgeUs = &us
+	}
+	if s.Report != nil {
+		m.Report = &wirepb.Report{AgeUs: uint64(s.Report.Age.Microseconds())}
+	}
+	return marshal(buf, stateName, m)
+}
+
+// DecodeState reads a keeper's record and keeps nothing of data.
+func DecodeState(data []byte) (*State, error) {
+	var m wirepb.State
+	if err := unmarshal(data, stateName, &m); err != nil {
+		return nil, err
+	}
+	s, err := decodeState(&m)
+	if err == nil {
+		err = checkState(s)
+	}
+	if err != nil {
+		return nil, malformed(stateName, err)
+	}
+	return s, nil
+}
+
+// checkState is what holds for every record, sent or received.
+func checkState(s *State) error {
+	switch {
+	case isZero(s.Worker):
+		return errors.New("it is about no worker")
+	case s.Keeper == 0:
+		return errors.New("it is from no keeper")
+	case s.Status > worker.Draining:
+		return fmt.Errorf("unknown %s", s.Status)
+	case s.Breaker > worker.HalfOpen:
+		return fmt.Errorf("unknown breaker state %d", uint8(s.Breaker))
+	case s.Report != nil && s.Report.Age < 0:
+		return fmt.Errorf("a report of age %s", s.Report.Age)
+	}
+	return nil
+}
+
+func decodeState(m *wirepb.State) (*State, error) {
+	id, err := decodeID(m.Worker)
+	if err != nil {
+		return nil, err
+	}
+	s := &State{
+		Worker:     id,
+		Epoch:      m.Epoch,
+		Term:       m.Term,
+		Keeper:     worker.ReplicaID(m.Keeper),
+		Seq:        m.Seq,
+		BreakerAge: -1,
+		Overloaded: m.Overloaded,
+	}
+	s.Status, _ = fromEnum(m.Status, worker.Draining)
+	s.Breaker, _ = fromEnum(m.Breaker, worker.HalfOpen)
+	if m.BreakerAgeUs != nil {
+		if s.BreakerAge, err = decodeAge(*m.BreakerAgeUs); err != nil {
+			return nil, err
+		}
+	}
+	if m.Report != nil {
+		age, err := decodeAge(m.Report.AgeUs)
+		if err != nil {
+			return nil, err
+		}
+		s.Report = &Report{Age: age}
+	}
+	return s, nil
+}
+
+func decodeAge(us uint64) (time.Duration, error) {
+	if us > uint64(math.MaxInt64/time.Microsecond) {
+		return 0, fmt.Errorf("an age of %d µs", us)
+	}
+	return time.Duration(us) * time.Microsecond, nil
+}

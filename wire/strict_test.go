@@ -1,0 +1,293 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"smg/wire/wirepb"
+	"smg/worker"
+)
+
+func mustMarshal(t testing.TB, m proto.Message) []byte {
+	t.Helper()
+	data, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// The messages that the cases below spoil.
+
+func goodBatch() *wirepb.LeaseBatch {
+	id := testID(1)
+	return &wirepb.LeaseBatch{
+		Ingress: "i", Incarnation: 1, Leg: wirepb.Leg_LEG_DECODE, Seq: 1, Workers: id[:],
+		Entries: []*wirepb.LeaseEntry{{Kind: wirepb.EntryKind_ENTRY_KIND_START, Plan: 1, Worker: 1}},
+		Beat:    &wirepb.LeaseBeat{Open: 1, Quarter: 1, Renewed: []*wirepb.Lease{{Plan: 1, Worker: 1}}},
+	}
+}
+
+func goodState() *wirepb.State {
+	id := testID(1)
+	return &wirepb.State{Worker: id[:], Keeper: 1, Status: wirepb.Status_STATUS_READY, Breaker: wirepb.Breaker_BREAKER_OPEN}
+}
+
+func goodBeat() *wirepb.Beat {
+	return &wirepb.Beat{Replica: 1, Leg: wirepb.Leg_LEG_DECODE, Policies: []*wirepb.Policy{{Name: "p"}}}
+}
+
+func goodSpec() *wirepb.Worker {
+	id := testID(1)
+	return &wirepb.Worker{Id: id[:], Url: "http://a", Leg: wirepb.Leg_LEG_REGULAR, Mode: wirepb.Mode_MODE_HTTP}
+}
+
+// spoil is a case: what is done to a good message, and what the error says.
+type spoil[M any] struct {
+	name string
+	do   func(M)
+	want string
+}
+
+func runSpoils[M proto.Message](t *testing.T, good func() M, c codec, cases []spoil[M]) {
+	t.Helper()
+	if _, err := c.decode(mustMarshal(t, good())); err != nil {
+		t.Fatalf("the good message: %v", err)
+	}
+	for _, tt := range cases {
+		t.Run(tt.name, func(t *testing.T) {
+			m := good()
+			tt.do(m)
+			_, err := c.decode(mustMarshal(t, m))
+			if !errors.Is(err, ErrMalformed) || !strings.Contains(fmt.Sprint(err), tt.want) {
+				t.Errorf("got %v, want ... %s ...", err, tt.want)
+			}
+		})
+	}
+}
+
+func times[T any](n int, v T) []T {
+	s := make([]T, n)
+	for i := range s {
+		s[i] = v
+	}
+	return s
+}
+
+func TestDecodeBatchIsStrict(t *testing.T) {
+	long := strings.Repeat("x", MaxName+1)
+	runSpoils(t, goodBatch, batchCodec, []spoil[*wirepb.LeaseBatch]{
+		{"no ingress", func(m *wirepb.LeaseBatch) { m.Ingress = "" }, "no name"},
+		{"long ingress", func(m *wirepb.LeaseBatch) { m.Ingress = long }, "257 bytes"},
+		{"no incarnation", func(m *wirepb.LeaseBatch) { m.Incarnation = 0 }, "incarnation is 0"},
+		{"no leg", func(m *wirepb.LeaseBatch) { m.Leg = 0 }, "unknown leg 0"},
+		{"newer leg", func(m *wirepb.LeaseBatch) { m.Leg = 5 }, "unknown leg 5"},
+		{"negative leg", func(m *wirepb.LeaseBatch) { m.Leg = -1 }, "unknown leg -1"},
+		{"no number", func(m *wirepb.LeaseBatch) { m.Seq = 0 }, "sequence number is 0"},
+		{"torn table", func(m *wirepb.LeaseBatch) { m.Workers = m.Workers[:15] }, "table of workers has 15"},
+		{"nobody in the table", func(m *wirepb.LeaseBatch) { m.Workers = make([]byte, 16) }, "at no worker"},
+		{"too many entries", func(m *wirepb.LeaseBatch) { m.Entries = times(MaxEntries+1, m.Entries[0]) }, "1025 entries"},
+		{"no plan", func(m *wirepb.LeaseBatch) { m.Entries[0].Plan = 0 }, "plan number 0"},
+		{"item", func(m *wirepb.LeaseBatch) { m.Entries[0].Item = 1 << 16 }, "item 65536"},
+		{"tokens", func(m *wirepb.LeaseBatch) { m.Entries[0].Tokens = 1 << 63 }, "tokens"},
+		{"place", func(m *wirepb.LeaseBatch) { m.Entries[0].Worker = 2 }, "worker 2 of 1"},
+		{"far place", func(m *wirepb.LeaseBatch) { m.Entries[0].Worker = math.MaxUint32 }, "of 1"},
+		{"start at nobody", func(m *wirepb.LeaseBatch) { m.Entries[0].Worker = 0 }, "at no worker"},
+		{"whole at nobody", func(m *wirepb.LeaseBatch) {
+			m.Entries[0].Kind, m.Entries[0].Worker = wirepb.EntryKind_ENTRY_KIND_WHOLE, 0
+		}, "at no worker"},
+		{"quarter", func(m *wirepb.LeaseBatch) { m.Beat.Quarter = 4 }, "quarter 4"},
+		{"far quarter", func(m *wirepb.LeaseBatch) { m.Beat.Quarter = 257 }, "quarter 257"},
+		{"open", func(m *wirepb.LeaseBatch) { m.Beat.Open = 0 }, "0 open leases"},
+		{"too many open", func(m *wirepb.LeaseBatch) { m.Beat.Open = 1 << 31 }, "open leases"},
+		{"too many renewed", func(m *wirepb.LeaseBatch) {
+			m.Beat.Open = MaxRenewed + 1
+			m.Beat.Renewed = times(MaxRenewed+1, m.Beat.Renewed[0])
+		}, "32769 renewed leases"},
+		{"renewed at nobody", func(m *wirepb.LeaseBatch) { m.Beat.Renewed[0].Worker = 0 }, "at no worker"},
+		{"renewed place", func(m *wirepb.LeaseBatch) { m.Beat.Renewed[0].Worker = 3 }, "worker 3 of 1"},
+	})
+}
+
+func TestDecodeStateIsStrict(t *testing.T) {
+	far := uint64(math.MaxUint64)
+	runSpoils(t, goodState, stateCodec, []spoil[*wirepb.State]{
+		{"no worker", func(m *wirepb.State) { m.Worker = nil }, "id has 0 bytes"},
+		{"short worker", func(m *wirepb.State) { m.Worker = m.Worker[1:] }, "id has 15 bytes"},
+		{"zero worker", func(m *wirepb.State) { m.Worker = make([]byte, 16) }, "no worker"},
+		{"no keeper", func(m *wirepb.State) { m.Keeper = 0 }, "no keeper"},
+		{"age of the breaker", func(m *wirepb.State) { m.BreakerAgeUs = &far }, "an age of"},
+		{"age of the report", func(m *wirepb.State) { m.Report = &wirepb.Report{AgeUs: far} }, "an age of"},
+	})
+}
+
+func TestDecodeBeatIsStrict(t *testing.T) {
+	long := strings.Repeat("x", MaxName+1)
+	runSpoils(t, goodBeat, beatCodec, []spoil[*wirepb.Beat]{
+		{"no replica", func(m *wirepb.Beat) { m.Replica = 0 }, "no replica"},
+		{"no leg", func(m *wirepb.Beat) { m.Leg = 0 }, "unknown leg 0"},
+		{"newer leg", func(m *wirepb.Beat) { m.Leg = 9 }, "unknown leg 9"},
+		{"build", func(m *wirepb.Beat) { m.Build = long }, "the build has 257"},
+		{"versions", func(m *wirepb.Beat) { m.Versions = times(MaxList+1, uint32(1)) }, "4097 versions"},
+		{"policies", func(m *wirepb.Beat) { m.Policies = times(MaxList+1, m.Policies[0]) }, "4097 policies"},
+		{"policy without a name", func(m *wirepb.Beat) { m.Policies[0].Name = "" }, "no name"},
+		{"name of a policy", func(m *wirepb.Beat) { m.Policies[0].Name = long }, "name has 257"},
+		{"models", func(m *wirepb.Beat) { m.Models = times(MaxList+1, "m") }, "4097 models"},
+		{"model without a name", func(m *wirepb.Beat) { m.Models = []string{""} }, "models is empty"},
+		{"name of a model", func(m *wirepb.Beat) { m.Models = []string{strings.Repeat("x", MaxString+1)} }, "has 4097 bytes"},
+	})
+}
+
+func TestDecodeSpecIsStrict(t *testing.T) {
+	long := strings.Repeat("x", MaxString+1)
+	labels := map[string]string{}
+	for i := range MaxList + 1 {
+		labels[fmt.Sprint(i)] = ""
+	}
+	runSpoils(t, goodSpec, specCodec, []spoil[*wirepb.Worker]{
+		{"no id", func(m *wirepb.Worker) { m.Id = nil }, "id has 0 bytes"},
+		{"zero id", func(m *wirepb.Worker) { m.Id = make([]byte, 16) }, "no id"},
+		{"no URL", func(m *wirepb.Worker) { m.Url = "" }, "no URL"},
+		{"long URL", func(m *wirepb.Worker) { m.Url = long }, "URL has 4097"},
+		{"no leg", func(m *wirepb.Worker) { m.Leg = 0 }, "unknown leg 0"},
+		{"newer leg", func(m *wirepb.Worker) { m.Leg = 9 }, "unknown leg 9"},
+		{"no mode", func(m *wirepb.Worker) { m.Mode = 0 }, "mode 0"},
+		{"newer mode", func(m *wirepb.Worker) { m.Mode = 3 }, "mode 3"},
+		{"runtime", func(m *wirepb.Worker) { m.Runtime = long }, "runtime has 4097"},
+		{"port", func(m *wirepb.Worker) { m.BootstrapPort = 65536 }, "port 65536"},
+		{"bootstrap host", func(m *wirepb.Worker) { m.BootstrapHost = long }, "bootstrap host has"},
+		{"bootstrap source", func(m *wirepb.Worker) { m.BootstrapSource = long }, "bootstrap source has"},
+		{"NaN", func(m *wirepb.Worker) { m.Cost = math.NaN() }, "cost is NaN"},
+		{"infinity", func(m *wirepb.Worker) { m.Cost = math.Inf(-1) }, "cost is -Inf"},
+		{"models", func(m *wirepb.Worker) { m.Models = times(MaxList+1, &wirepb.Model{Id: "m"}) }, "4097 models"},
+		{"model without an id", func(m *wirepb.Worker) { m.Models = []*wirepb.Model{{}} }, "no id"},
+		{"model with a long id", func(m *wirepb.Worker) { m.Models = []*wirepb.Model{{Id: long}} }, "id has 4097"},
+		{"empty alias", func(m *wirepb.Worker) { m.Models = []*wirepb.Model{{Id: "m", Aliases: []string{""}}} }, "aliases is empty"},
+		{"labels", func(m *wirepb.Worker) { m.Labels = labels }, "4097 labels"},
+		{"long label", func(m *wirepb.Worker) { m.Labels = map[string]string{long: ""} }, "label's name has"},
+		{"long value", func(m *wirepb.Worker) { m.Labels = map[string]string{"": long} }, "label's value has"},
+	})
+}
+
+// Encoders turn down what decoders would.
+func TestEncodersAreStrict(t *testing.T) {
+	id := testID(1)
+	start := func(l worker.Lease) *worker.Batch {
+		return &worker.Batch{Ingress: "i", Incarnation: 1, Leg: worker.Decode, Seq: 1, Entries: []worker.Entry{{Lease: l}}}
+	}
+	lease := func(incarnation, plan uint64, leg worker.Leg) worker.LeaseID {
+		return worker.LeaseID{Incarnation: incarnation, Plan: plan, Leg: leg}
+	}
+	good := worker.Lease{ID: lease(1, 1, worker.Decode), Worker: id}
+	newer := start(good)
+	newer.Entries[0].Kind = 4
+	outcome := start(good)
+	outcome.Entries[0].Outcome = 3
+	leg := start(good)
+	leg.Leg = 4
+	negative := start(good)
+	negative.Beat = &worker.Beat{Open: -1}
+	many := &worker.Spec{ID: id, URL: "u", Labels: map[string]string{}}
+	for i := range 400 {
+		many.Labels[fmt.Sprint(i)] = strings.Repeat("x", MaxString)
+	}
+	for _, tt := range []struct {
+		name  string
+		codec codec
+		value any
+		want  string
+	}{
+		{"lease of another incarnation", batchCodec, start(worker.Lease{ID: lease(2, 1, worker.Decode), Worker: id}), "another incarnation or leg"},
+		{"lease of another leg", batchCodec, start(worker.Lease{ID: lease(1, 1, worker.Encode), Worker: id}), "another incarnation or leg"},
+		{"negative tokens", batchCodec, start(worker.Lease{ID: lease(1, 1, worker.Decode), Worker: id, Tokens: -1}), "-1 tokens"},
+		{"unknown kind", batchCodec, newer, "unknown kind 4"},
+		{"unknown outcome", batchCodec, outcome, "unknown outcome 3"},
+		{"unknown leg", batchCodec, leg, "unknown leg(4)"},
+		{"negative open", batchCodec, negative, "-1 open"},
+		{"unknown status", stateCodec, &State{Worker: id, Keeper: 1, Status: 5}, "unknown status(5)"},
+		{"unknown breaker", stateCodec, &State{Worker: id, Keeper: 1, Breaker: 3}, "unknown breaker state 3"},
+		{"negative age", stateCodec, &State{Worker: id, Keeper: 1, Report: &Report{Age: -1}}, "a report of age"},
+		{"unknown leg of a beat", beatCodec, &Beat{Replica: 1, Leg: 4}, "unknown leg(4)"},
+		{"unknown reads", beatCodec, &Beat{Replica: 1, Policies: []PolicyUse{{Name: "p", Reads: 1<<4 | ReadsKey}}}, "key,reads(16)"},
+		{"unknown leg of a worker", specCodec, &worker.Spec{ID: id, URL: "u", Leg: 4}, "unknown leg(4)"},
+		{"unknown mode", specCodec, &worker.Spec{ID: id, URL: "u", Mode: 2}, "unknown connection mode 2"},
+		{"no UTF-8", specCodec, &worker.Spec{ID: id, URL: "\xff"}, "UTF-8"},
+		{"far from now", specCodec, &worker.Spec{ID: id, URL: "u", RegisteredAt: time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC)}, "registered in 3000"},
+		{"too large", specCodec, many, "bytes are more than 1048576"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			before := []byte("before")
+			got, err := tt.codec.append(before, tt.value)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want ... %s ...", err, tt.want)
+			}
+			if !bytes.Equal(got, before) {
+				t.Errorf("left %q in the buffer", got)
+			}
+		})
+	}
+}
+
+func TestTooLargeMessage(t *testing.T) {
+	for _, c := range []codec{batchCodec, stateCodec, beatCodec, specCodec} {
+		if _, err := c.decode(make([]byte, MaxMessage+1)); !errors.Is(err, ErrMalformed) {
+			t.Errorf("got %v, want %v", err, ErrMalformed)
+		}
+	}
+}
+
+// What a newer program adds is ignored, and what it says differently is absent.
+func TestNewerMessages(t *testing.T) {
+	entry := func(kind wirepb.EntryKind, outcome wirepb.Outcome) *wirepb.LeaseEntry {
+		return &wirepb.LeaseEntry{Kind: kind, Plan: 1, Worker: 1, Outcome: outcome}
+	}
+	batch := goodBatch()
+	batch.Beat = nil
+	batch.Entries = []*wirepb.LeaseEntry{
+		entry(99, 0),
+		entry(0, 0),
+		entry(wirepb.EntryKind_ENTRY_KIND_END, 99),
+	}
+	lease := worker.Lease{ID: worker.LeaseID{Incarnation: 1, Plan: 1, Leg: worker.Decode}, Worker: testID(1)}
+	state := goodState()
+	state.Status, state.Breaker = 99, -3
+	beat := goodBeat()
+	beat.Policies[0].Reads = []wirepb.Reads{99, wirepb.Reads_READS_TEXT, -1}
+	for _, tt := range []struct {
+		name  string
+		codec codec
+		data  []byte
+		want  any
+	}{
+		{"leases", batchCodec, mustMarshal(t, batch), &worker.Batch{
+			Ingress: "i", Incarnation: 1, Leg: worker.Decode, Seq: 1,
+			Entries: []worker.Entry{{Kind: worker.EntryEnd, Lease: lease}},
+		}},
+		{"state", stateCodec, mustMarshal(t, state), &State{Worker: testID(1), Keeper: 1, BreakerAge: -1}},
+		{"beat", beatCodec, mustMarshal(t, beat), &Beat{
+			Replica: 1, Leg: worker.Decode, Policies: []PolicyUse{{Name: "p", Reads: ReadsText}},
+		}},
+		{"worker", specCodec, mustMarshal(t, goodSpec()), &worker.Spec{ID: testID(1), URL: "http://a"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			data := protowire.AppendTag(tt.data, 1000, protowire.BytesType)
+			data = protowire.AppendString(data, "new")
+			got, err := tt.codec.decode(data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(tt.want, got); d != "" {
+				t.Errorf("(-want +got):\n%s", d)
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package wire
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"smg/worker"
+)
+
+func TestParseCluster(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		want string // part of the error, "" if it is a good name
+	}{
+		{"default", ""},
+		{"Prod_eu-1", ""},
+		{strings.Repeat("x", MaxCluster), ""},
+		{"", "empty"},
+		{strings.Repeat("x", MaxCluster+1), "longer than 64"},
+		{"a.b", "'.'"},
+		{"a b", "' '"},
+		{"*", "'*'"},
+		{">", "'>'"},
+		{"é", "'é'"},
+		{"a\x00", `'\x00'`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c, err := ParseCluster(tt.name)
+			switch {
+			case tt.want == "" && (err != nil || c.String() != tt.name):
+				t.Errorf("got %v, %v", c, err)
+			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("got %v, want ... %s ...", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestSubjects(t *testing.T) {
+	c, err := ParseCluster("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ got, want string }{
+		{c.Leases(worker.Regular).Subject, "smg.v1.default.leases.regular"},
+		{c.State(worker.Prefill).Subject, "smg.v1.default.state.prefill"},
+		{c.Beat(worker.Decode).Subject, "smg.v1.default.beat.decode"},
+		{c.Workers().Bucket, "smg_v1_default_workers"},
+		{c.Workers().FormatKey(testID(1)), testID(1).String()},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("got %q, want %q", tt.got, tt.want)
+		}
+	}
+}
+
+// A message on the subject of another leg, a value under the key of another
+// worker, and a key that is no id are malformed.
+func TestMisplacedMessages(t *testing.T) {
+	c, err := ParseCluster("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, batch := c.Leases(worker.Prefill).Decode(mustMarshal(t, goodBatch()))
+	_, beat := c.Beat(worker.Prefill).Decode(mustMarshal(t, goodBeat()))
+	_, spec := c.Workers().Decode(testID(2), mustMarshal(t, goodSpec()))
+	_, junk := c.Workers().ParseKey("junk")
+	_, form := c.Workers().ParseKey(strings.ToUpper(testID(1).String()))
+	for name, err := range map[string]error{"batch": batch, "beat": beat, "spec": spec, "junk": junk, "form": form} {
+		if !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: got %v, want %v", name, err, ErrMalformed)
+		}
+	}
+	if id, err := c.Workers().ParseKey(testID(1).String()); err != nil || id != testID(1) {
+		t.Errorf("got %s, %v", id, err)
+	}
+	if s, err := c.Workers().Decode(testID(1), mustMarshal(t, goodSpec())); err != nil || s.ID != c.Workers().Key(s) {
+		t.Errorf("got %v, %v", s, err)
+	}
+}
+
+func TestReadsString(t *testing.T) {
+	for _, tt := range []struct {
+		reads Reads
+		want  string
+	}{
+		{0, "nothing"},
+		{ReadsKey, "key"},
+		{readsAll, "key,size,tokens,text"},
+		{ReadsText | 1<<7, "text,reads(128)"},
+	} {
+		if got := tt.reads.String(); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
