@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"smg/bus"
@@ -62,6 +63,7 @@ func (s *Service) add(specs ...*worker.Spec) {
 		}
 		k.spec = spec
 	}
+	s.publish()
 	s.mu.Unlock()
 	s.tick(false)
 	select {
@@ -78,21 +80,30 @@ func (s *Service) remove(id worker.ID) {
 	s.book.Removed(id)
 }
 
-// tell installs and publishes what a keeper's method returned, if it has to go
-// out. s.mu is held.
+// tell installs what a keeper's method returned, and has it published, if it has
+// to go out. s.mu is held.
 func (s *Service) tell(rec worker.Record, publish bool) {
-	if !publish {
-		return
+	if publish {
+		s.news = append(s.news, rec)
 	}
-	s.registry.Install(rec)
-	s.publish(rec)
 }
 
-func (s *Service) publish(rec worker.Record) {
-	err := bus.Publish(s.bus, s.cfg.Cluster.State(s.cfg.Leg), wire.StateOf(rec, s.now()))
-	if err != nil && !errors.Is(err, bus.ErrDisconnected) {
-		s.log.Error("a worker's record could not be sent", slog.String("worker_id", rec.Worker.String()), slog.Any("error", err))
+// publish installs and sends the news. Whoever calls tell calls it before giving
+// s.mu back.
+func (s *Service) publish() {
+	s.registry.InstallAll(s.news)
+	now := s.now()
+	for part := range slices.Chunk(s.news, wire.MaxRecords) {
+		records := make(wire.Records, len(part))
+		for i, rec := range part {
+			records[i] = *wire.StateOf(rec, now)
+		}
+		err := bus.Publish(s.bus, s.cfg.Cluster.State(s.cfg.Leg), &records)
+		if err != nil && !errors.Is(err, bus.ErrDisconnected) {
+			s.log.Error("records of workers could not be sent", slog.Int("records", len(part)), slog.Any("error", err))
+		}
 	}
+	s.news = s.news[:0]
 }
 
 // probeDue sends the health probes whose time has come. A worker whose probe finds
@@ -133,6 +144,7 @@ func (s *Service) probe(ctx context.Context, k *keeping, epoch uint64, url strin
 	before := k.Record().Status
 	rec, changed := k.Probe(epoch, err == nil, s.now())
 	s.tell(rec, changed)
+	s.publish()
 	s.logProbe(k, err, before, rec.Status)
 }
 

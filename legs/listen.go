@@ -44,6 +44,7 @@ func (s *Service) onLeases(b *worker.Batch) {
 			s.tell(k.Outcome(e, now))
 		}
 	}
+	s.publish()
 }
 
 // onBeat ranks a replica, itself among them.
@@ -53,19 +54,24 @@ func (s *Service) onBeat(b *wire.Beat) {
 	}
 }
 
-// onState takes what another keeper says, and answers one that has missed something.
-func (s *Service) onState(m *wire.State) {
+// onState takes what other keepers say, and answers those that have missed
+// something.
+func (s *Service) onState(m *wire.Records) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	rec := m.Record(s.now())
-	k := s.keepers[rec.Worker]
-	if k == nil {
-		s.registry.Install(rec) // its worker may be on the way
-		return
+	now := s.now()
+	heard := make([]worker.Record, 0, len(*m))
+	for i := range *m {
+		rec := (*m)[i].Record(now)
+		k := s.keepers[rec.Worker]
+		if k == nil {
+			heard = append(heard, rec) // its worker may be on the way
+			continue
+		}
+		held, answer := k.Hear(rec)
+		heard = append(heard, held)
+		s.tell(held, answer)
 	}
-	held, answer := k.Hear(rec)
-	s.registry.Install(held)
-	if answer {
-		s.publish(held)
-	}
+	s.registry.InstallAll(heard)
+	s.publish()
 }

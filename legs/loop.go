@@ -70,6 +70,7 @@ func (s *Service) tick(timed bool) {
 	for id, k := range s.keepers {
 		s.tell(k.Tick(s.first(worker.WorkerKey(id)), now))
 	}
+	s.publish()
 	for p := range s.registry.Pools {
 		p.SetFirst(s.first(worker.PoolKey(p.Leg(), p.Model())))
 	}

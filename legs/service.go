@@ -68,7 +68,8 @@ type Service struct {
 	mu        sync.Mutex // below it: the keepers and what they need
 	readiness *worker.Readiness
 	keepers   map[worker.ID]*keeping
-	events    []worker.Event // scratch of onLeases
+	events    []worker.Event  // scratch of onLeases
+	news      []worker.Record // to be published
 }
 
 // maxProbes is how many workers are probed at the same time.

@@ -80,10 +80,12 @@ func start(t *testing.T, change func(*Config)) *bench {
 	}
 	b := &bench{bus: bustest.Start(t), cluster: cluster, prober: &prober{}, reg: prometheus.NewRegistry(), records: make(chan worker.Record, 1024)}
 	b.workers = bus.NewBucket(b.bus, cluster.Workers())
-	sub, err := bus.Subscribe(b.bus, cluster.State(cfg.Leg), func(s *wire.State) {
-		select {
-		case b.records <- s.Record(time.Now()):
-		default: // the test has seen enough
+	sub, err := bus.Subscribe(b.bus, cluster.State(cfg.Leg), func(records *wire.Records) {
+		for i := range *records {
+			select {
+			case b.records <- (*records)[i].Record(time.Now()):
+			default: // the test has seen enough
+			}
 		}
 	})
 	if err != nil {
@@ -269,7 +271,7 @@ func TestAHigherRecordIsAdopted(t *testing.T) {
 	b.put(t, w)
 	b.ready(t, 1)
 	higher := worker.Record{Worker: w.ID, Epoch: 1 << 50, Term: 1000, Keeper: 99, Seq: 1, Status: worker.Draining}
-	if err := bus.Publish(b.bus, b.cluster.State(worker.Regular), wire.StateOf(higher, time.Now())); err != nil {
+	if err := bus.Publish(b.bus, b.cluster.State(worker.Regular), &wire.Records{*wire.StateOf(higher, time.Now())}); err != nil {
 		t.Fatal(err)
 	}
 	// The other keeper never beats, so this replica takes over from its record.

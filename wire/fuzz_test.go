@@ -43,7 +43,7 @@ func fuzz(f *testing.F, c codec) {
 }
 
 func FuzzDecodeBatch(f *testing.F) { fuzz(f, batchCodec) }
-func FuzzDecodeState(f *testing.F) { fuzz(f, stateCodec) }
+func FuzzDecodeRecords(f *testing.F) { fuzz(f, stateCodec) }
 func FuzzDecodeBeat(f *testing.F)  { fuzz(f, beatCodec) }
 func FuzzDecodeSpec(f *testing.F)  { fuzz(f, specCodec) }
 

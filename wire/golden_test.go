@@ -55,7 +55,7 @@ func codecOf[T any](appendTo func([]byte, *T) ([]byte, error), decode func([]byt
 
 var (
 	batchCodec = codecOf(AppendBatch, DecodeBatch, func() proto.Message { return &wirepb.LeaseBatch{} })
-	stateCodec = codecOf(AppendState, DecodeState, func() proto.Message { return &wirepb.State{} })
+	stateCodec = codecOf(AppendRecords, DecodeRecords, func() proto.Message { return &wirepb.Records{} })
 	beatCodec  = codecOf(AppendBeat, DecodeBeat, func() proto.Message { return &wirepb.Beat{} })
 	specCodec  = codecOf(AppendSpec, DecodeSpec, func() proto.Message { return &wirepb.Worker{} })
 )
@@ -103,15 +103,15 @@ func recordings() []recording {
 				{ID: worker.LeaseID{Incarnation: incarnation, Plan: 10, Leg: worker.Encode}, Worker: testID(1), Probe: true},
 			}},
 		}},
-		{name: "state-full", codec: stateCodec, want: &State{
-			Worker: testID(1), Epoch: 1790000000000, Term: 3, Keeper: 0xfedcba9876543210, Seq: 42,
-			Status: worker.NotReady, Breaker: worker.HalfOpen, BreakerAge: 1500 * time.Millisecond,
-			Overloaded: true, Report: &Report{Age: 250 * time.Microsecond},
+		{name: "state-full", codec: stateCodec, want: &Records{
+			{
+				Worker: testID(1), Epoch: 1790000000000, Term: 3, Keeper: 0xfedcba9876543210, Seq: 42,
+				Status: worker.NotReady, Breaker: worker.HalfOpen, BreakerAge: 1500 * time.Millisecond,
+				Overloaded: true, Report: &Report{Age: 250 * time.Microsecond},
+			},
+			{Worker: testID(2), Epoch: 1, Term: 1, Keeper: 1, Seq: 1, Status: worker.Ready, Report: &Report{}},
 		}},
-		{name: "state-least", codec: stateCodec, want: &State{Worker: testID(1), Keeper: 1, BreakerAge: -1}},
-		{name: "state-ages-zero", codec: stateCodec, want: &State{
-			Worker: testID(1), Epoch: 1, Term: 1, Keeper: 1, Seq: 1, Status: worker.Ready, Report: &Report{},
-		}},
+		{name: "state-least", codec: stateCodec, want: &Records{{Worker: testID(1), Keeper: 1, BreakerAge: -1}}},
 		{name: "beat-full", codec: beatCodec, want: &Beat{
 			Replica: 0xfedcba9876543210, Leg: worker.Prefill, Ready: true, Draining: true,
 			Build: "0.1.0", Versions: []uint32{1, 2},

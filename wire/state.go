@@ -10,7 +10,14 @@ import (
 	"smg/worker"
 )
 
-const stateName = "state record"
+const recordsName = "keeper's records"
+
+// MaxRecords is the most records of one message.
+const MaxRecords = 1024
+
+// Records is one message of keepers' records: those of some of the workers that a
+// keeper keeps.
+type Records []State
 
 // State is a [worker.Record] between processes. Instants of a process's own clock
 // mean nothing to another, so they travel as ages: the sender takes them when it
@@ -82,11 +89,23 @@ func (s *State) Record(now time.Time) worker.Record {
 	return r
 }
 
-// AppendState encodes s at the end of buf.
-func AppendState(buf []byte, s *State) ([]byte, error) {
-	if err := checkState(s); err != nil {
-		return buf, unsendable(stateName, err)
+// AppendRecords encodes r at the end of buf.
+func AppendRecords(buf []byte, r *Records) ([]byte, error) {
+	if err := checkLen("records", len(*r), MaxRecords); err != nil {
+		return buf, unsendable(recordsName, err)
 	}
+	m := &wirepb.Records{Records: make([]*wirepb.State, 0, len(*r))}
+	for i := range *r {
+		s := &(*r)[i]
+		if err := checkState(s); err != nil {
+			return buf, unsendable(recordsName, err)
+		}
+		m.Records = append(m.Records, encodeState(s))
+	}
+	return marshal(buf, recordsName, m)
+}
+
+func encodeState(s *State) *wirepb.State {
 	m := &wirepb.State{
 		Worker:     s.Worker[:],
 		Epoch:      s.Epoch,
@@ -104,23 +123,30 @@ func AppendState(buf []byte, s *State) ([]byte, error) {
 	if s.Report != nil {
 		m.Report = &wirepb.Report{AgeUs: uint64(s.Report.Age.Microseconds())}
 	}
-	return marshal(buf, stateName, m)
+	return m
 }
 
-// DecodeState reads a keeper's record and keeps nothing of data.
-func DecodeState(data []byte) (*State, error) {
-	var m wirepb.State
-	if err := unmarshal(data, stateName, &m); err != nil {
+// DecodeRecords reads keepers' records and keeps nothing of data.
+func DecodeRecords(data []byte) (*Records, error) {
+	var m wirepb.Records
+	if err := unmarshal(data, recordsName, &m); err != nil {
 		return nil, err
 	}
-	s, err := decodeState(&m)
-	if err == nil {
-		err = checkState(s)
+	if err := checkLen("records", len(m.Records), MaxRecords); err != nil {
+		return nil, malformed(recordsName, err)
 	}
-	if err != nil {
-		return nil, malformed(stateName, err)
+	records := make(Records, 0, len(m.Records))
+	for _, one := range m.Records {
+		s, err := decodeState(one)
+		if err == nil {
+			err = checkState(s)
+		}
+		if err != nil {
+			return nil, malformed(recordsName, err)
+		}
+		records = append(records, *s)
 	}
-	return s, nil
+	return &records, nil
 }
 
 // checkState is what holds for every record, sent or received.

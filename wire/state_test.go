@@ -41,14 +41,15 @@ func TestStateAges(t *testing.T) {
 				r.Worker, r.Keeper, r.Term, r.Seq, r.Epoch = testID(1), 7, 3, 9, 11
 				r.Status, r.Breaker, r.Overloaded = worker.Ready, worker.Open, true
 			}
-			data, err := AppendState(nil, StateOf(tt.at, sender))
+			data, err := AppendRecords(nil, &Records{*StateOf(tt.at, sender)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			s, err := DecodeState(data)
+			records, err := DecodeRecords(data)
 			if err != nil {
 				t.Fatal(err)
 			}
+			s := &(*records)[0]
 			if d := cmp.Diff(tt.want, s.Record(receiver)); d != "" {
 				t.Errorf("(-want +got):\n%s", d)
 			}

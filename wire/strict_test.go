@@ -37,9 +37,9 @@ func goodBatch() *wirepb.LeaseBatch {
 	}
 }
 
-func goodState() *wirepb.State {
+func goodState() *wirepb.Records {
 	id := testID(1)
-	return &wirepb.State{Worker: id[:], Keeper: 1, Status: wirepb.Status_STATUS_READY, Breaker: wirepb.Breaker_BREAKER_OPEN}
+	return &wirepb.Records{Records: []*wirepb.State{{Worker: id[:], Keeper: 1, Status: wirepb.Status_STATUS_READY, Breaker: wirepb.Breaker_BREAKER_OPEN}}}
 }
 
 func goodBeat() *wirepb.Beat {
@@ -118,15 +118,15 @@ func TestDecodeBatchIsStrict(t *testing.T) {
 	})
 }
 
-func TestDecodeStateIsStrict(t *testing.T) {
+func TestDecodeRecordsIsStrict(t *testing.T) {
 	far := uint64(math.MaxUint64)
-	runSpoils(t, goodState, stateCodec, []spoil[*wirepb.State]{
-		{"no worker", func(m *wirepb.State) { m.Worker = nil }, "id has 0 bytes"},
-		{"short worker", func(m *wirepb.State) { m.Worker = m.Worker[1:] }, "id has 15 bytes"},
-		{"zero worker", func(m *wirepb.State) { m.Worker = make([]byte, 16) }, "no worker"},
-		{"no keeper", func(m *wirepb.State) { m.Keeper = 0 }, "no keeper"},
-		{"age of the breaker", func(m *wirepb.State) { m.BreakerAgeUs = &far }, "an age of"},
-		{"age of the report", func(m *wirepb.State) { m.Report = &wirepb.Report{AgeUs: far} }, "an age of"},
+	runSpoils(t, goodState, stateCodec, []spoil[*wirepb.Records]{
+		{"no worker", func(m *wirepb.Records) { m.Records[0].Worker = nil }, "id has 0 bytes"},
+		{"short worker", func(m *wirepb.Records) { m.Records[0].Worker = m.Records[0].Worker[1:] }, "id has 15 bytes"},
+		{"zero worker", func(m *wirepb.Records) { m.Records[0].Worker = make([]byte, 16) }, "no worker"},
+		{"no keeper", func(m *wirepb.Records) { m.Records[0].Keeper = 0 }, "no keeper"},
+		{"age of the breaker", func(m *wirepb.Records) { m.Records[0].BreakerAgeUs = &far }, "an age of"},
+		{"age of the report", func(m *wirepb.Records) { m.Records[0].Report = &wirepb.Report{AgeUs: far} }, "an age of"},
 	})
 }
 
@@ -213,9 +213,10 @@ func TestEncodersAreStrict(t *testing.T) {
 		{"unknown outcome", batchCodec, outcome, "unknown outcome 3"},
 		{"unknown leg", batchCodec, leg, "unknown leg(4)"},
 		{"negative open", batchCodec, negative, "-1 open"},
-		{"unknown status", stateCodec, &State{Worker: id, Keeper: 1, Status: 5}, "unknown status(5)"},
-		{"unknown breaker", stateCodec, &State{Worker: id, Keeper: 1, Breaker: 3}, "unknown breaker state 3"},
-		{"negative age", stateCodec, &State{Worker: id, Keeper: 1, Report: &Report{Age: -1}}, "a report of age"},
+		{"unknown status", stateCodec, &Records{{Worker: id, Keeper: 1, Status: 5}}, "unknown status(5)"},
+		{"unknown breaker", stateCodec, &Records{{Worker: id, Keeper: 1, Breaker: 3}}, "unknown breaker state 3"},
+		{"too many records", stateCodec, tooManyRecords(), "1025 records"},
+		{"negative age", stateCodec, &Records{{Worker: id, Keeper: 1, Report: &Report{Age: -1}}}, "a report of age"},
 		{"unknown leg of a beat", beatCodec, &Beat{Replica: 1, Leg: 4}, "unknown leg(4)"},
 		{"unknown reads", beatCodec, &Beat{Replica: 1, Policies: []PolicyUse{{Name: "p", Reads: 1<<4 | ReadsKey}}}, "key,reads(16)"},
 		{"unknown leg of a worker", specCodec, &worker.Spec{ID: id, URL: "u", Leg: 4}, "unknown leg(4)"},
@@ -259,7 +260,7 @@ func TestNewerMessages(t *testing.T) {
 	}
 	lease := worker.Lease{ID: worker.LeaseID{Incarnation: 1, Plan: 1, Leg: worker.Decode}, Worker: testID(1)}
 	state := goodState()
-	state.Status, state.Breaker = 99, -3
+	state.Records[0].Status, state.Records[0].Breaker = 99, -3
 	beat := goodBeat()
 	beat.Policies[0].Reads = []wirepb.Reads{99, wirepb.Reads_READS_TEXT, -1}
 	for _, tt := range []struct {
@@ -272,7 +273,7 @@ func TestNewerMessages(t *testing.T) {
 			Ingress: "i", Incarnation: 1, Leg: worker.Decode, Seq: 1,
 			Entries: []worker.Entry{{Kind: worker.EntryEnd, Lease: lease}},
 		}},
-		{"state", stateCodec, mustMarshal(t, state), &State{Worker: testID(1), Keeper: 1, BreakerAge: -1}},
+		{"state", stateCodec, mustMarshal(t, state), &Records{{Worker: testID(1), Keeper: 1, BreakerAge: -1}}},
 		{"beat", beatCodec, mustMarshal(t, beat), &Beat{
 			Replica: 1, Leg: worker.Decode, Policies: []PolicyUse{{Name: "p", Reads: ReadsText}},
 		}},
@@ -290,4 +291,9 @@ func TestNewerMessages(t *testing.T) {
 			}
 		})
 	}
+}
+
+func tooManyRecords() *Records {
+	r := make(Records, MaxRecords+1)
+	return &r
 }

@@ -100,12 +100,12 @@ func (c Cluster) Leases(leg worker.Leg) Topic[worker.Batch] {
 }
 
 // State is the stream of keepers' records of a leg: smg.v1.<cluster>.state.<leg>.
-func (c Cluster) State(leg worker.Leg) Topic[State] {
-	return Topic[State]{
+func (c Cluster) State(leg worker.Leg) Topic[Records] {
+	return Topic[Records]{
 		Kind:    "state",
 		Subject: c.subject("state", leg),
-		Append:  AppendState,
-		Decode:  DecodeState,
+		Append:  AppendRecords,
+		Decode:  DecodeRecords,
 	}
 }
 

@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"os"
-
-	"golang.org/x/sync/errgroup"
+	"strings"
+	"sync"
 
 	"smg/cmd/internal/flags"
 	"smg/cmd/internal/gateway"
@@ -17,44 +15,61 @@ import (
 	"smg/launcher"
 )
 
+// routerPrefix is what the gateway's flags carry in serve.
+const routerPrefix = "router-"
+
 // serve starts engines, waits for them and serves them. The gateway's ports are
 // bound first, so that a conflict costs seconds and not a model load.
 func serve(cmd *flags.Command) int {
-	con, log := outputs(cmd)
-	g, err := gateway.Bind(cmd.Launch, log)
+	con := newConsole(cmd.Launch)
+	g, err := gateway.Bind(cmd.Launch, routerPrefix, con.log)
 	if err != nil {
-		return flags.Report(con, err)
+		return con.fail(err)
 	}
-	sig := watchSignals(log)
+	sig := watchSignals(con.log)
 	defer sig.stop()
 	cfg := cmd.Serve.Engines
 	cfg.Color = isTerminal() && !cmd.Launch.NoColor && os.Getenv("NO_COLOR") == ""
-	engines, err := launcher.New(cfg, con, log)
+	engines, err := launcher.New(cfg, con.Console, con.log)
 	if err != nil {
-		return flags.Report(con, errors.Join(err, g.Close()))
+		return con.fail(errors.Join(err, g.Close()))
 	}
-	if !cmd.Launch.LogJSON {
-		fmt.Fprintf(con, "%s - starting %s\n", version.Line("smg"), counted(cfg.Replicas, cfg.Backend+" engine"))
-	}
+	announce(con, cmd)
 	sig.onSecond(g.Hurry)
 	sig.onThird(engines.Kill)
-	if err := start(sig.ctx, cmd, engines); err != nil {
-		stopErr := errors.Join(engines.Stop(), g.Close())
-		if code := sig.code(); code != 0 {
-			flags.Report(con, stopErr)
-			return code
+	if err = start(sig.ctx, cmd, engines); err != nil {
+		if sig.code() != 0 {
+			err = nil // whoever stops the engines knows why they are not ready
 		}
-		return flags.Report(con, errors.Join(err, stopErr))
+		err = errors.Join(err, g.Close())
+	} else {
+		err = runBoth(sig.ctx, g, engines, func(r gateway.Ready) {
+			reportReady(con, cmd.Launch, r)
+			hint(con, cmd, g, r.Model)
+		})
 	}
-	err = runBoth(sig.ctx, g, engines, func(r gateway.Ready) {
-		reportReady(con, log, cmd.Launch, r)
-		hint(con, log, cmd, g, r.Model)
-	})
-	err = errors.Join(err, engines.Stop())
-	if err != nil {
-		return flags.Report(con, err)
+	code := con.fail(errors.Join(err, engines.Stop()))
+	if stopped := sig.code(); stopped != 0 {
+		return stopped
 	}
-	return sig.code()
+	return code
+}
+
+// announce says what is being started.
+func announce(con console, cmd *flags.Command) {
+	cfg := cmd.Serve.Engines
+	if con.json {
+		con.log.Info("startup", slog.String("version", version.String()), slog.String("mode", "serve"), slog.String("backend", cfg.Backend),
+			slog.String("model", cfg.Model), slog.Int("engines", cfg.Replicas), slog.String("policy", cmd.Launch.Policy))
+		con.remarks(cmd)
+		return
+	}
+	what := counted(cfg.Replicas, cfg.Backend+" engine") + " (" + cmd.Serve.ConnectionMode + ")"
+	if cfg.Model != "" {
+		what += " for " + cfg.Model
+	}
+	con.say("%s - starting %s", version.Line("smg"), what)
+	con.remarks(cmd)
 }
 
 // start starts the engines, waits until all are ready and gives them to the
@@ -78,23 +93,23 @@ func start(ctx context.Context, cmd *flags.Command, engines *launcher.Group) err
 func runBoth(ctx context.Context, g *gateway.Gateway, engines *launcher.Group, ready func(gateway.Ready)) error {
 	watched, unwatch := context.WithCancel(context.WithoutCancel(ctx))
 	serving, drain := context.WithCancel(ctx)
-	defer drain()
-	var group errgroup.Group
-	group.Go(func() error {
+	var lost error
+	var wg sync.WaitGroup
+	wg.Go(func() {
 		defer drain()
-		return engines.Run(watched)
+		lost = engines.Run(watched)
 	})
-	group.Go(func() error {
-		defer unwatch()
-		return g.Run(serving, ready)
-	})
-	return group.Wait()
+	err := g.Run(serving, ready)
+	unwatch()
+	wg.Wait()
+	return errors.Join(lost, err)
 }
 
 // hint says where the gateway is and what to type next.
-func hint(con io.Writer, log *slog.Logger, cmd *flags.Command, g *gateway.Gateway, model string) {
-	if cmd.Launch.LogJSON {
-		log.Info("serving", slog.String("api", g.API()), slog.String("metrics", g.Metrics()), slog.String("policy", cmd.Serve.PolicyLine()))
+func hint(con console, cmd *flags.Command, g *gateway.Gateway, model string) {
+	policy := cmd.Serve.PolicyLine()
+	if con.json {
+		con.log.Info("serving", slog.String("api", g.API()), slog.String("metrics", g.Metrics()), slog.String("policy", policy))
 		return
 	}
 	type message struct {
@@ -108,6 +123,17 @@ func hint(con io.Writer, log *slog.Logger, cmd *flags.Command, g *gateway.Gatewa
 	if err != nil { // strings always marshal
 		return
 	}
-	fmt.Fprintf(con, "api       %s   policy %s\nmetrics   %s\ntry:      curl %s/v1/chat/completions -H 'Content-Type: application/json' -d '%s'\n",
-		g.API(), cmd.Serve.PolicyLine(), g.Metrics(), g.API(), body)
+	con.say("api       %s   policy %s\nmetrics   %s\ntry:      curl %s -H 'Content-Type: application/json' -d %s",
+		g.API(), policy, g.Metrics(), shellWord(g.API()+"/v1/chat/completions"), quoted(string(body)))
 }
+
+// shellWord quotes what a shell would expand, such as the brackets of an IPv6 host.
+func shellWord(s string) string {
+	if strings.ContainsAny(s, "[]") {
+		return quoted(s)
+	}
+	return s
+}
+
+// quoted is s as one word of a shell.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

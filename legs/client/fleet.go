@@ -42,10 +42,15 @@ func (c *Client) subscribe() (stop func() error, err error) {
 	return stop, err
 }
 
-func (c *Client) onState(m *wire.State) {
-	if _, changed := c.registry.Install(m.Record(c.now())); changed {
-		c.change()
+// onState installs what keepers say.
+func (c *Client) onState(m *wire.Records) {
+	now := c.now()
+	records := make([]worker.Record, len(*m))
+	for i := range *m {
+		records[i] = (*m)[i].Record(now)
 	}
+	c.registry.InstallAll(records)
+	c.change()
 }
 
 // watchWorkers keeps the copy of who exists. Those that are there first are taken

@@ -741,7 +741,52 @@ func (x *Lease) GetProbe() bool {
 	return false
 }
 
-// State is what a worker's keeper says of it, on state.<leg>.
+// Records is what a keeper says of some of its workers, on state.<leg>.
+type Records struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Records       []*State               `protobuf:"bytes,1,rep,name=records,proto3" json:"records,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Records) Reset() {
+	*x = Records{}
+	mi := &file_wire_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Records) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Records) ProtoMessage() {}
+
+func (x *Records) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Records.ProtoReflect.Descriptor instead.
+func (*Records) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *Records) GetRecords() []*State {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+// State is what a worker's keeper says of it.
 type State struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Worker        []byte                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
@@ -760,7 +805,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_wire_proto_msgTypes[4]
+	mi := &file_wire_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -772,7 +817,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[4]
+	mi := &file_wire_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -785,7 +830,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{4}
+	return file_wire_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *State) GetWorker() []byte {
@@ -868,7 +913,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_wire_proto_msgTypes[5]
+	mi := &file_wire_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -880,7 +925,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[5]
+	mi := &file_wire_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -893,7 +938,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{5}
+	return file_wire_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Report) GetAgeUs() uint64 {
@@ -920,7 +965,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_wire_proto_msgTypes[6]
+	mi := &file_wire_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -932,7 +977,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[6]
+	mi := &file_wire_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -945,7 +990,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{6}
+	return file_wire_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Beat) GetReplica() uint64 {
@@ -1015,7 +1060,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_wire_proto_msgTypes[7]
+	mi := &file_wire_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1027,7 +1072,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[7]
+	mi := &file_wire_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1040,7 +1085,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{7}
+	return file_wire_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Policy) GetName() string {
@@ -1080,7 +1125,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_wire_proto_msgTypes[8]
+	mi := &file_wire_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1092,7 +1137,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[8]
+	mi := &file_wire_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1105,7 +1150,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{8}
+	return file_wire_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Worker) GetId() []byte {
@@ -1209,7 +1254,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_wire_proto_msgTypes[9]
+	mi := &file_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1266,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[9]
+	mi := &file_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1279,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{9}
+	return file_wire_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Model) GetId() string {
@@ -1285,7 +1330,9 @@ const file_wire_proto_rawDesc = "" +
 	"\x04item\x18\x02 \x01(\rR\x04item\x12\x16\n" +
 	"\x06worker\x18\x03 \x01(\rR\x06worker\x12\x16\n" +
 	"\x06tokens\x18\x04 \x01(\x04R\x06tokens\x12\x14\n" +
-	"\x05probe\x18\x05 \x01(\bR\x05probe\"\xcc\x02\n" +
+	"\x05probe\x18\x05 \x01(\bR\x05probe\"2\n" +
+	"\aRecords\x12'\n" +
+	"\arecords\x18\x01 \x03(\v2\r.smg.v1.StateR\arecords\"\xcc\x02\n" +
 	"\x05State\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\fR\x06worker\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
@@ -1393,7 +1440,7 @@ func file_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_wire_proto_goTypes = []any{
 	(Leg)(0),           // 0: smg.v1.Leg
 	(Mode)(0),          // 1: smg.v1.Mode
@@ -1406,13 +1453,14 @@ var file_wire_proto_goTypes = []any{
 	(*LeaseEntry)(nil), // 8: smg.v1.LeaseEntry
 	(*LeaseBeat)(nil),  // 9: smg.v1.LeaseBeat
 	(*Lease)(nil),      // 10: smg.v1.Lease
-	(*State)(nil),      // 11: smg.v1.State
-	(*Report)(nil),     // 12: smg.v1.Report
-	(*Beat)(nil),       // 13: smg.v1.Beat
-	(*Policy)(nil),     // 14: smg.v1.Policy
-	(*Worker)(nil),     // 15: smg.v1.Worker
-	(*Model)(nil),      // 16: smg.v1.Model
-	nil,                // 17: smg.v1.Worker.LabelsEntry
+	(*Records)(nil),    // 11: smg.v1.Records
+	(*State)(nil),      // 12: smg.v1.State
+	(*Report)(nil),     // 13: smg.v1.Report
+	(*Beat)(nil),       // 14: smg.v1.Beat
+	(*Policy)(nil),     // 15: smg.v1.Policy
+	(*Worker)(nil),     // 16: smg.v1.Worker
+	(*Model)(nil),      // 17: smg.v1.Model
+	nil,                // 18: smg.v1.Worker.LabelsEntry
 }
 var file_wire_proto_depIdxs = []int32{
 	0,  // 0: smg.v1.LeaseBatch.leg:type_name -> smg.v1.Leg
@@ -1421,21 +1469,22 @@ var file_wire_proto_depIdxs = []int32{
 	2,  // 3: smg.v1.LeaseEntry.kind:type_name -> smg.v1.EntryKind
 	3,  // 4: smg.v1.LeaseEntry.outcome:type_name -> smg.v1.Outcome
 	10, // 5: smg.v1.LeaseBeat.renewed:type_name -> smg.v1.Lease
-	4,  // 6: smg.v1.State.status:type_name -> smg.v1.Status
-	5,  // 7: smg.v1.State.breaker:type_name -> smg.v1.Breaker
-	12, // 8: smg.v1.State.report:type_name -> smg.v1.Report
-	0,  // 9: smg.v1.Beat.leg:type_name -> smg.v1.Leg
-	14, // 10: smg.v1.Beat.policies:type_name -> smg.v1.Policy
-	6,  // 11: smg.v1.Policy.reads:type_name -> smg.v1.Reads
-	0,  // 12: smg.v1.Worker.leg:type_name -> smg.v1.Leg
-	1,  // 13: smg.v1.Worker.mode:type_name -> smg.v1.Mode
-	16, // 14: smg.v1.Worker.models:type_name -> smg.v1.Model
-	17, // 15: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
-	16, // [16:16] is the sub-list for method output_type
-	16, // [16:16] is the sub-list for method input_type
-	16, // [16:16] is the sub-list for extension type_name
-	16, // [16:16] is the sub-list for extension extendee
-	0,  // [0:16] is the sub-list for field type_name
+	12, // 6: smg.v1.Records.records:type_name -> smg.v1.State
+	4,  // 7: smg.v1.State.status:type_name -> smg.v1.Status
+	5,  // 8: smg.v1.State.breaker:type_name -> smg.v1.Breaker
+	13, // 9: smg.v1.State.report:type_name -> smg.v1.Report
+	0,  // 10: smg.v1.Beat.leg:type_name -> smg.v1.Leg
+	15, // 11: smg.v1.Beat.policies:type_name -> smg.v1.Policy
+	6,  // 12: smg.v1.Policy.reads:type_name -> smg.v1.Reads
+	0,  // 13: smg.v1.Worker.leg:type_name -> smg.v1.Leg
+	1,  // 14: smg.v1.Worker.mode:type_name -> smg.v1.Mode
+	17, // 15: smg.v1.Worker.models:type_name -> smg.v1.Model
+	18, // 16: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_wire_proto_init() }
@@ -1443,14 +1492,14 @@ func file_wire_proto_init() {
 	if File_wire_proto != nil {
 		return
 	}
-	file_wire_proto_msgTypes[4].OneofWrappers = []any{}
+	file_wire_proto_msgTypes[5].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_proto_rawDesc), len(file_wire_proto_rawDesc)),
 			NumEnums:      7,
-			NumMessages:   11,
+			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

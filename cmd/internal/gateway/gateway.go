@@ -42,13 +42,15 @@ type Gateway struct {
 }
 
 // Bind takes the ports that cfg names: the metrics port first, since a conflict
-// must end the start. The workers may still change until Run.
-func Bind(cfg *flags.Launch, log *slog.Logger) (*Gateway, error) {
-	metrics, err := listen("prometheus-port", cfg.PrometheusHost, cfg.PrometheusPort)
+// must end the start. prefix is what the flags of the gateway carry in the command
+// that runs it, such as "router-"; the flags of the API's address never carry it. The
+// workers may still change until Run.
+func Bind(cfg *flags.Launch, prefix string, log *slog.Logger) (*Gateway, error) {
+	metrics, err := listen("--"+prefix+"prometheus-", cfg.PrometheusHost, cfg.PrometheusPort)
 	if err != nil {
 		return nil, err
 	}
-	api, err := listen("port", cfg.Host, cfg.Port)
+	api, err := listen("--", cfg.Host, cfg.Port)
 	if err != nil {
 		return nil, errors.Join(err, metrics.Close())
 	}

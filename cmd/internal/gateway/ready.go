@@ -10,13 +10,17 @@ type fleet interface {
 	Readiness() (ready bool, healthy, total int)
 }
 
-// readyPoll is how often readiness is looked at until it is there.
-const readyPoll = 20 * time.Millisecond
+// Readiness is looked at often at first, seldom while a worker stays away.
+const (
+	readyPoll    = 10 * time.Millisecond
+	maxReadyPoll = time.Second / 4
+)
 
 // awaitReady returns how many workers are ready once all of them are, or 0 when
 // ctx ends before.
 func (g *Gateway) awaitReady(ctx context.Context, f fleet) int {
-	t := time.NewTicker(readyPoll)
+	pause := readyPoll
+	t := time.NewTimer(pause)
 	defer t.Stop()
 	for {
 		if ready, healthy, _ := f.Readiness(); ready && healthy >= len(g.cfg.WorkerURLs) {
@@ -27,5 +31,7 @@ func (g *Gateway) awaitReady(ctx context.Context, f fleet) int {
 			return 0
 		case <-t.C:
 		}
+		pause = min(pause+pause/8, maxReadyPoll)
+		t.Reset(pause)
 	}
 }

@@ -50,8 +50,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	// Nothing is left to be done if standard error is closed.
 	_, _ = fmt.Fprintf(stderr, "smg-sim: %v\n", err)
-	var coded cli.ExitCoder
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[cli.ExitCoder](err); ok {
 		return coded.ExitCode()
 	}
 	return exitUsage
@@ -149,7 +148,7 @@ func ready(w io.Writer, listeners []net.Listener, control net.Listener) {
 func listenAll(addrs []string) ([]net.Listener, error) {
 	var list []net.Listener
 	for _, addr := range addrs {
-		l, err := listen(strings.TrimSpace(addr), "--port")
+		l, err := listen(strings.TrimSpace(addr), "--port or --listen")
 		if err != nil {
 			return nil, errors.Join(err, closeAll(list))
 		}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package gateway
+
+// holder would find the process that listens on port; only Linux tells without
+// special rights.
+func holder(int) (name string, pid int, ok bool) { return "", 0, false }

@@ -1,0 +1,43 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"syscall"
+
+	"smg/cmd/internal/flags"
+)
+
+// listen binds host:port. The flags that name them are flag+"host" and flag+"port".
+func listen(flag, host string, port int) (net.Listener, error) {
+	addr := net.JoinHostPort(host, strconv.Itoa(port))
+	l, err := net.Listen("tcp", addr)
+	if err == nil {
+		return l, nil
+	}
+	f := &flags.Fault{
+		What: fmt.Sprintf("cannot listen on %s: %v", addr, err), Where: fmt.Sprintf("%sport %d", flag, port), Code: flags.ExitFailure,
+	}
+	var dns *net.DNSError
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		f.What = fmt.Sprintf("port %d of %s is in use", port, host)
+		if name, pid, ok := holder(port); ok {
+			f.What += fmt.Sprintf(" by %s (pid %d)", name, pid)
+		}
+		f.Hint = fmt.Sprintf("stop what listens there, or choose another port with %sport", flag)
+	case errors.Is(err, syscall.EACCES):
+		f.What = "no permission to listen on " + addr
+		f.Hint = fmt.Sprintf("choose a port above 1023 with %sport", flag)
+	case errors.Is(err, syscall.EADDRNOTAVAIL), errors.As(err, &dns):
+		f.What = host + " is no address of this machine"
+		if dns != nil {
+			f.What = fmt.Sprintf("the host name %s cannot be resolved", host)
+		}
+		f.Where = flag + "host " + host
+		f.Hint = fmt.Sprintf("give an address of this machine, such as 127.0.0.1 or 0.0.0.0, with %shost", flag)
+	}
+	return nil, f
+}

@@ -1,0 +1,113 @@
+package simctl
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+	"unicode/utf8"
+)
+
+// Ledger shows which request holds what. At rest InFlight and BlocksHeld are 0.
+type Ledger struct {
+	// InFlight counts the requests that have arrived on an inference route and
+	// are not answered or abandoned yet, held ones included.
+	InFlight int `json:"in_flight"`
+	// Held counts those that a rule holds back.
+	Held    int `json:"held"`
+	Waiting int `json:"waiting"` // sequences in the queue
+	Running int `json:"running"` // sequences with KV blocks
+
+	BlocksTotal  int `json:"blocks_total"`
+	BlocksHeld   int `json:"blocks_held"`   // owned by requests
+	BlocksCached int `json:"blocks_cached"` // evictable prefix cache
+	BlocksFree   int `json:"blocks_free"`
+
+	// Connections counts the open client connections.
+	Connections int       `json:"connections"`
+	Requests    []Holding `json:"requests"`
+}
+
+// Idle reports whether nothing is in flight and no block is held.
+func (l Ledger) Idle() bool {
+	return l.InFlight == 0 && l.BlocksHeld == 0 && l.Waiting == 0 && l.Running == 0
+}
+
+// Holding is one sequence. A request for n answers is n sequences.
+type Holding struct {
+	ID     uint64 `json:"id"`
+	RID    string `json:"rid"`
+	State  string `json:"state"` // "waiting" or "running"
+	Blocks int    `json:"blocks"`
+	Tokens int    `json:"tokens"` // output tokens so far
+}
+
+// Record is one request as it arrived.
+type Record struct {
+	Seq     int         `json:"seq"` // 1 is the first since the engine started
+	Method  string      `json:"method"`
+	Path    string      `json:"path"` // as sent, with the query
+	Host    string      `json:"host"`
+	Proto   string      `json:"proto"`
+	Header  http.Header `json:"header"`
+	Body    Body        `json:"body"`
+	Conn    int         `json:"conn"` // equal for requests on one connection
+	Arrived time.Time   `json:"arrived"`
+	Status  int         `json:"status,omitempty"` // 0 while nothing is sent
+	// Ended is when the engine had nothing more to do for the request.
+	Ended time.Time `json:"ended,omitzero"`
+	// CallerClosed is when the caller closed the connection, if it did so
+	// before the request had ended.
+	CallerClosed time.Time `json:"caller_closed,omitzero"`
+	// ConnClosed is when the connection was closed by either side.
+	ConnClosed time.Time `json:"conn_closed,omitzero"`
+}
+
+// Body is a raw request body. In JSON it is a string, or {"base64": "…"} if it
+// is not valid UTF-8.
+type Body []byte
+
+type binaryBody struct {
+	Base64 []byte `json:"base64"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (b Body) MarshalJSON() ([]byte, error) {
+	if utf8.Valid(b) {
+		return json.Marshal(string(b))
+	}
+	return json.Marshal(binaryBody{Base64: b})
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (b *Body) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		*b = Body(text)
+		return nil
+	}
+	var binary binaryBody
+	if err := json.Unmarshal(raw, &binary); err != nil {
+		return fmt.Errorf("decode recorded body: %w", err)
+	}
+	*b = binary.Base64
+	return nil
+}
+
+// EngineInfo is one engine of a process.
+type EngineInfo struct {
+	Index  int    `json:"index"`
+	Addr   string `json:"addr"`
+	Engine string `json:"engine"`
+	Model  string `json:"model"`
+}
+
+// Released answers a release.
+type Released struct {
+	Released int `json:"released"`
+}
+
+// Error is what the control API answers to a bad call.
+type Error struct {
+	Message string `json:"error"`
+}

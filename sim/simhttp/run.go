@@ -1,0 +1,154 @@
+package simhttp
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"smg/sim"
+)
+
+// format renders a task in the words of one API. Frames are complete events,
+// from "data: " to the empty line.
+type format interface {
+	// whole renders the answer that is no stream.
+	whole(t *task, states []progress) []byte
+	// opening appends what a choice begins with, before its first token.
+	opening(dst []byte, choice int) []byte
+	// delta appends the event of a choice's newest token, of p.tokens.
+	delta(dst []byte, choice int, p progress) []byte
+	// last appends the final event of a choice. With merged it carries the
+	// last token too.
+	last(dst []byte, choice int, p progress, merged bool) []byte
+	// closing appends what follows when all choices are done.
+	closing(dst []byte, states []progress) []byte
+}
+
+// perform runs t on the engine and answers. The work ends with the request: a
+// caller that leaves takes its blocks with it at once.
+func (s *Server) perform(a *answer, t *task, f format) {
+	var exact *int
+	if t.stream && a.rule != nil && a.rule.Stream != nil {
+		exact = a.rule.Stream.Tokens
+	}
+	requests := s.compose(t, exact)
+	arrived := s.clock()
+	j, err := s.driver.submit(t.rids, requests, t.stream)
+	if err != nil {
+		s.writeError(a, submitFault(err))
+		return
+	}
+	ctx := a.req.Context()
+	// Not left to this goroutine, which may be stuck in a write.
+	stop := context.AfterFunc(ctx, func() { s.driver.abort(j) })
+	defer func() {
+		// Also when a rule breaks the answer off.
+		s.driver.abort(j)
+		stop()
+	}()
+
+	if t.stream {
+		s.stream(a, t, f, j, arrived)
+		return
+	}
+	if j.wait(ctx) != nil {
+		return
+	}
+	states := j.progress(nil)
+	s.stats.observe(t, states, arrived, s.clock())
+	a.Header().Set("Content-Type", "application/json")
+	a.whole(http.StatusOK, f.whole(t, states))
+}
+
+func submitFault(err error) *apiError {
+	switch {
+	case errors.Is(err, sim.ErrQueueFull):
+		return &apiError{status: http.StatusServiceUnavailable, message: "The request queue is full."}
+	default:
+		return badRequest("", "%v", err)
+	}
+}
+
+// stream sends one event per token as the engine produces them.
+func (s *Server) stream(a *answer, t *task, f format, j *job, arrived time.Time) {
+	ev := a.events()
+	if s.dialect.headersFirst {
+		ev.begin()
+	}
+	sent := make([]int, t.choices())
+	ended := make([]bool, t.choices())
+	var states []progress
+	var frame []byte
+	for left := t.choices(); left > 0; {
+		select {
+		case <-a.req.Context().Done():
+			return
+		case <-j.changed:
+		}
+		states = j.progress(states)
+		for i, p := range states {
+			if ended[i] {
+				continue
+			}
+			frames := choiceFrames{events: ev, format: f, task: t, buf: frame[:0]}
+			if frames.send(i, p, &sent[i]) != nil {
+				return
+			}
+			frame = frames.buf
+			if p.done {
+				ended[i] = true
+				left--
+			}
+		}
+		ev.flush()
+	}
+	s.stats.observe(t, states, arrived, s.clock())
+	if frame = f.closing(frame[:0], states); len(frame) > 0 && ev.send(frame) != nil {
+		return
+	}
+	ev.done()
+}
+
+// choiceFrames sends the events of one choice.
+type choiceFrames struct {
+	events *events
+	format format
+	task   *task
+	buf    []byte
+}
+
+// send brings choice i from sent tokens to p.
+func (c *choiceFrames) send(i int, p progress, sent *int) error {
+	if *sent == 0 && (p.tokens > 0 || p.done) {
+		if err := c.put(c.format.opening(c.buf[:0], i)); err != nil {
+			return err
+		}
+	}
+	merged := p.done && c.task.mergeLast && p.tokens > *sent
+	upto := p.tokens
+	if merged {
+		upto--
+	}
+	for ; *sent < upto; *sent++ {
+		if c.task.answers[i].Deltas[*sent] == "" {
+			continue // swallowed by a stop string
+		}
+		if err := c.put(c.format.delta(c.buf[:0], i, progress{tokens: *sent + 1, cached: p.cached})); err != nil {
+			return err
+		}
+	}
+	if !p.done {
+		return nil
+	}
+	*sent = p.tokens
+	return c.put(c.format.last(c.buf[:0], i, p, merged))
+}
+
+func (c *choiceFrames) put(frame []byte) error {
+	c.buf = frame
+	if len(frame) == 0 {
+		return nil
+	}
+	return c.events.send(frame)
+}

@@ -1,0 +1,220 @@
+package simhttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"smg/sim"
+	"smg/sim/simctl"
+	"smg/sim/simtext"
+)
+
+// Server is one simulated engine. It is an http.Handler for the engine's
+// routes and, under /_sim/, for its control API. Inference is answered only
+// while Run or Serve runs.
+type Server struct {
+	cfg     Config
+	dialect dialect
+	clock   func() time.Time
+	log     *slog.Logger
+
+	driver  *driver
+	writer  *simtext.Writer
+	faults  *faultBox
+	records *recorder
+	conns   *connTable
+	stats   stats
+	mux     *http.ServeMux
+	control *http.ServeMux
+
+	ids      atomic.Uint64
+	inFlight atomic.Int64
+	handlers sync.WaitGroup
+
+	mu   sync.Mutex
+	door *door // nil while not served through Serve
+}
+
+// New returns an engine. clock is asked for the time, log gets a debug line
+// per request.
+func New(cfg Config, clock func() time.Time, log *slog.Logger) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	engine, err := sim.New(cfg.Core)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg:     cfg,
+		dialect: dialectOf(cfg.Kind),
+		clock:   clock,
+		log:     log.With("engine", cfg.Name),
+		driver:  newDriver(engine, cfg.TimeScale, clock),
+		writer:  simtext.NewWriter(cfg.Lengths),
+		faults:  newFaultBox(),
+		records: &recorder{clock: clock},
+		mux:     http.NewServeMux(),
+		control: http.NewServeMux(),
+	}
+	s.conns = newConnTable(clock, func() time.Duration { return time.Duration(s.faults.get().KeepAlive) })
+	s.routes()
+	s.dialect.routes(s, s.mux)
+	s.controlRoutes()
+	return s, nil
+}
+
+// Config returns what the engine was made from.
+func (s *Server) Config() Config { return s.cfg }
+
+// Run gives the engine its time until ctx ends. Serve does it by itself.
+func (s *Server) Run(ctx context.Context) error {
+	s.driver.run(ctx)
+	return nil
+}
+
+// Serve answers on l until ctx ends, then closes all connections, which aborts
+// their requests, and returns when every handler has returned. It closes l.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	d := newDoor(l)
+	s.mu.Lock()
+	s.door = d
+	s.mu.Unlock()
+
+	hs := &http.Server{
+		Handler:           s,
+		ConnContext:       s.conns.context,
+		ConnState:         s.conns.state,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: time.Minute,
+	}
+	var running sync.WaitGroup
+	running.Go(func() { s.driver.run(ctx) })
+	closed := closeAfter(ctx, hs)
+	err := hs.Serve(d)
+	cancel()
+	<-closed
+	s.handlers.Wait()
+	running.Wait()
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return fmt.Errorf("serve engine %s: %w", s.cfg.Name, err)
+}
+
+// closeAfter closes hs with all its connections when ctx ends, and then closes
+// the channel it returns.
+func closeAfter(ctx context.Context, hs *http.Server) <-chan struct{} {
+	closed := make(chan struct{})
+	context.AfterFunc(ctx, func() {
+		defer close(closed)
+		// The listener may be closed already; there is nothing else to report.
+		_ = hs.Close()
+	})
+	return closed
+}
+
+// SetFaults puts f in force.
+func (s *Server) SetFaults(f simctl.Faults) error {
+	if err := f.Validate(); err != nil {
+		return err
+	}
+	s.faults.set(f)
+	s.driver.pause(f.Freeze)
+	s.driver.do(func(e *sim.Engine, now time.Duration) {
+		window := -1
+		if f.Window != nil {
+			window = *f.Window
+		}
+		e.SetWindow(now, window)
+	})
+	s.conns.rearm()
+	s.mu.Lock()
+	d := s.door
+	s.mu.Unlock()
+	if d == nil {
+		return nil
+	}
+	d.setResets(f.Reset)
+	if !f.Refuse {
+		return d.open()
+	}
+	err := d.shut()
+	s.conns.closeIdle()
+	if err != nil {
+		return fmt.Errorf("refuse connections: %w", err)
+	}
+	return nil
+}
+
+// Ledger reports who holds what.
+func (s *Server) Ledger() simctl.Ledger {
+	l := simctl.Ledger{
+		InFlight:    int(s.inFlight.Load()),
+		Held:        s.faults.holding(),
+		Connections: s.conns.count(),
+		Requests:    []simctl.Holding{},
+	}
+	s.driver.do(func(e *sim.Engine, now time.Duration) {
+		core := e.Ledger(now)
+		l.BlocksTotal, l.BlocksHeld, l.BlocksCached, l.BlocksFree = core.Total, core.Held, core.Cached, core.Free
+		for _, h := range core.Holdings {
+			state := "waiting"
+			if h.Running {
+				state = "running"
+				l.Running++
+			} else {
+				l.Waiting++
+			}
+			l.Requests = append(l.Requests, simctl.Holding{
+				ID: uint64(h.ID), RID: h.Label, State: state, Blocks: h.Blocks, Tokens: h.Tokens,
+			})
+		}
+	})
+	return l
+}
+
+func (s *Server) freshID() string { return simtext.HashID(s.cfg.Name, s.ids.Add(1)) }
+
+// routes registers what both engines answer.
+func (s *Server) routes() {
+	s.mux.HandleFunc("POST /v1/chat/completions", s.inference(s.chat))
+	s.mux.HandleFunc("POST /v1/completions", s.inference(s.completions))
+	s.mux.HandleFunc("POST /v1/embeddings", s.inference(s.embeddings))
+	s.mux.HandleFunc("GET /v1/models", s.models)
+	s.mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
+	s.mux.HandleFunc("GET /metrics", s.serveMetrics)
+}
+
+func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]any{
+		"object": "list",
+		"data": []map[string]any{{
+			"id": s.cfg.Model, "object": "model", "created": s.clock().Unix(),
+			"owned_by": s.dialect.ownedBy, "root": s.cfg.Model, "parent": nil,
+			"max_model_len": s.cfg.Core.Context(),
+		}},
+	})
+}
+
+// knownPath reports whether some method is answered on the request's path.
+func (s *Server) knownPath(r *http.Request) bool {
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		probe := &http.Request{Method: method, URL: r.URL, Host: r.Host}
+		if _, pattern := s.mux.Handler(probe); strings.HasPrefix(pattern, method+" ") {
+			return true
+		}
+	}
+	return false
+}

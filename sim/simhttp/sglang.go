@@ -1,0 +1,175 @@
+package simhttp
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"smg/sim"
+	"smg/sim/simtext"
+)
+
+// sglangVersion is the version the simulated SGLang claims to be.
+const sglangVersion = "0.5.6"
+
+// sglangRoutes registers what only SGLang answers.
+func sglangRoutes(s *Server, mux *http.ServeMux) {
+	mux.HandleFunc("POST /generate", s.inference(s.generate))
+	mux.HandleFunc("GET /health_generate", s.healthGenerate)
+	mux.HandleFunc("GET /v1/loads", s.loads)
+	mux.HandleFunc("POST /abort_request", s.abortRequest)
+	for _, path := range []string{"/server_info", "/get_server_info"} {
+		mux.HandleFunc("GET "+path, s.serverInfo)
+	}
+	for _, path := range []string{"/model_info", "/get_model_info"} {
+		mux.HandleFunc("GET "+path, s.modelInfo)
+	}
+	for _, method := range []string{"GET", "POST"} {
+		mux.HandleFunc(method+" /flush_cache", s.flushCache)
+	}
+}
+
+// healthGenerate computes one token, so it is as slow as the engine is busy.
+func (s *Server) healthGenerate(w http.ResponseWriter, r *http.Request) {
+	j, err := s.driver.submit([]string{"HEALTH_CHECK"}, []sim.Request{{Label: "HEALTH_CHECK", PromptTokens: 1, OutputTokens: 1}}, false)
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	defer s.driver.abort(j)
+	if j.wait(r.Context()) != nil {
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+}
+
+func (s *Server) serverInfo(w http.ResponseWriter, _ *http.Request) {
+	r := s.report()
+	core := s.cfg.Core
+	writeJSON(w, http.StatusOK, map[string]any{
+		"status": "ready", "version": sglangVersion,
+		"model_path": s.cfg.Model, "tokenizer_path": s.cfg.Model, "served_model_name": s.cfg.Model,
+		"tp_size": 1, "dp_size": 1, "pp_size": 1,
+		"context_length": core.Context(), "page_size": core.BlockSize,
+		"max_total_num_tokens": r.CapacityTokens, "max_running_requests": core.MaxRunning,
+		"max_req_input_len": core.Context() - 1, "chunked_prefill_size": core.ChunkTokens,
+		"disaggregation_mode": "null", "disable_radix_cache": false, "enable_cache_report": true,
+		"is_embedding": false,
+		"internal_states": []map[string]any{{
+			"last_gen_throughput": r.GenThroughput, "effective_max_running_requests_per_dp": core.MaxRunning,
+		}},
+	})
+}
+
+func (s *Server) modelInfo(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]any{
+		"model_path": s.cfg.Model, "tokenizer_path": s.cfg.Model, "is_generation": true,
+		"preferred_sampling_params": nil, "weight_version": "default",
+		"has_image_understanding": false, "has_audio_understanding": false,
+		"model_type": "sim", "architectures": []string{"SimForCausalLM"},
+		"vocab_size": simtext.VocabSize,
+	})
+}
+
+// loads answers GET /v1/loads. The sections of include add objects.
+func (s *Server) loads(w http.ResponseWriter, r *http.Request) {
+	l := s.report()
+	if l.absent {
+		writeJSON(w, http.StatusNotFound, detail("Not Found"))
+		return
+	}
+	load := map[string]any{
+		"dp_rank": 0, "num_running_reqs": l.Running, "num_waiting_reqs": l.Waiting,
+		"num_total_reqs":              l.Running + l.Waiting,
+		"num_waiting_uncached_tokens": l.WaitingUncachedTokens,
+		"num_used_tokens":             l.UsedTokens, "max_total_num_tokens": l.CapacityTokens,
+		"token_usage": round(l.KVUsage, 4), "gen_throughput": round(l.GenThroughput, 2),
+		"cache_hit_rate": round(l.CacheHitRate, 4), "utilization": round(l.utilization(), 4),
+		"max_running_requests": l.MaxRunning,
+	}
+	sections := r.URL.Query().Get("include")
+	all := sections == "" || strings.Contains(sections, "all")
+	if all || strings.Contains(sections, "memory") {
+		load["memory"] = map[string]any{"weight_gb": 0, "kv_cache_gb": 0, "graph_gb": 0, "token_capacity": l.CapacityTokens}
+	}
+	if all || strings.Contains(sections, "queues") {
+		load["queues"] = map[string]any{"waiting": l.Waiting, "grammar": 0, "paused": 0, "retracted": l.Preempted}
+	}
+	if all || strings.Contains(sections, "disagg") {
+		load["disagg_mode"] = "null"
+	}
+	writeJSON(w, http.StatusOK, map[string]any{
+		"timestamp": s.clock().UTC().Format(time.RFC3339Nano), "version": sglangVersion,
+		"dp_rank_count": 1, "loads": []any{load},
+	})
+}
+
+func round(v float64, digits int) float64 {
+	unit := math.Pow10(digits)
+	return math.Round(v*unit) / unit
+}
+
+// abortRequest ends the requests whose rid begins with the given one.
+func (s *Server) abortRequest(w http.ResponseWriter, r *http.Request) {
+	a := &answer{ResponseWriter: w, req: r, faults: s.faults}
+	s.inference(func(_ *answer, _ *http.Request, f *fields) {
+		rid, everything := read[string](f, "rid"), read[bool](f, "abort_all")
+		if f.err == nil && rid == "" && !everything {
+			f.fail("rid", "rid: Field required")
+		}
+		if f.err != nil {
+			s.writeError(a, f.err)
+			return
+		}
+		s.driver.abortWhere(func(id string) bool { return everything || strings.HasPrefix(id, rid) })
+		a.WriteHeader(http.StatusOK)
+	})(a, r)
+}
+
+func (s *Server) flushCache(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if !s.flush() {
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte("Cache not flushed because there are pending requests.\n"))
+		return
+	}
+	_, _ = w.Write([]byte("Cache flushed.\nPlease check backend logs for more details. (When there are running or waiting requests, the operation will not be performed.)\n"))
+}
+
+func (s *Server) flush() (done bool) {
+	s.driver.do(func(e *sim.Engine, _ time.Duration) { done = e.Flush() })
+	return done
+}
+
+func sglangMetrics(m *metricsText, r report) {
+	m.labels = `engine_type="unified",` + m.labels + `,tp_rank="0",pp_rank="0"`
+	m.gauge("sglang:num_running_reqs", "The number of running requests.", float64(r.Running))
+	m.gauge("sglang:num_queue_reqs", "The number of requests in the waiting queue.", float64(r.Waiting))
+	m.gauge("sglang:num_used_tokens", "The number of used tokens.", float64(r.UsedTokens))
+	m.gauge("sglang:token_usage", "The token usage.", r.KVUsage)
+	m.gauge("sglang:gen_throughput", "The generation throughput (token/s).", r.GenThroughput)
+	m.gauge("sglang:cache_hit_rate", "The prefix cache hit rate.", r.CacheHitRate)
+	m.gauge("sglang:utilization", "The utilization.", r.utilization())
+	m.gauge("sglang:max_total_num_tokens", "Maximum total number of tokens in the KV cache pool.", float64(r.CapacityTokens))
+	m.gauge("sglang:num_retracted_reqs", "The number of retracted requests.", float64(r.Preempted))
+	m.counter("sglang:prompt_tokens_total", "Number of prefill tokens processed.", r.Totals.PromptTokens)
+	m.counter("sglang:generation_tokens_total", "Number of generation tokens processed.", r.Totals.GeneratedTokens)
+	m.counter("sglang:cached_tokens_total", "Number of cached prompt tokens.", r.Totals.CachedTokens)
+	m.counter("sglang:num_requests_total", "Number of requests processed.", r.Totals.Requests)
+	m.counter("sglang:num_aborted_requests_total", "Number of requests aborted.", r.Totals.Aborted)
+	r.stats.mu.Lock()
+	defer r.stats.mu.Unlock()
+	m.histogram("sglang:time_to_first_token_seconds", "Histogram of time to first token in seconds.", &r.stats.firstToken)
+	m.histogram("sglang:inter_token_latency_seconds", "Histogram of inter-token latency in seconds.", &r.stats.betweenTokens)
+	m.histogram("sglang:e2e_request_latency_seconds", "Histogram of End-to-end request latency in seconds.", &r.stats.wholeRequest)
+}
+
+// serveMetrics answers GET /metrics.
+func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
+	m := &metricsText{labels: "model_name=" + strconv.Quote(s.cfg.Model)}
+	s.dialect.metrics(m, s.report())
+	w.Header().Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
+	_, _ = w.Write([]byte(m.String()))
+}

@@ -1,0 +1,84 @@
+// Package simtest starts simulated engines for tests, as httptest starts
+// servers. An engine listens on 127.0.0.1:0 and is stopped, with everything it
+// runs, when the test ends. It belongs to tests; it must not know who they
+// test.
+package simtest
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"smg/sim/simctl"
+	"smg/sim/simhttp"
+)
+
+// Engine is a running simulated engine.
+type Engine struct {
+	// URL is where it answers, Addr the same without the scheme.
+	URL  string
+	Addr string
+	// Client is the control client. It uses an address of its own and works
+	// also while the engine refuses connections.
+	*simctl.Client
+	// Server is the engine behind the URL.
+	Server *simhttp.Server
+}
+
+// Config is simhttp.DefaultConfig with a TimeScale of 0: no waiting.
+func Config() simhttp.Config {
+	cfg := simhttp.DefaultConfig()
+	cfg.TimeScale = 0
+	return cfg
+}
+
+// Start runs an engine until the test ends.
+func Start(t testing.TB, cfg simhttp.Config) *Engine {
+	t.Helper()
+	return StartN(t, 1, cfg)[0]
+}
+
+// StartN runs n engines like cfg in one fleet.
+func StartN(t testing.TB, n int, cfg simhttp.Config) []*Engine {
+	t.Helper()
+	listeners := make([]net.Listener, n)
+	for i := range listeners {
+		listeners[i] = listen(t)
+	}
+	control := listen(t)
+	fleet, err := simhttp.NewFleet(cfg, listeners, control, time.Now, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatalf("start simulated engines: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- fleet.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("simulated engines: %v", err)
+		}
+	})
+	// A transport of its own, so that no connection outlives the test.
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	client := simctl.NewClient("http://"+control.Addr().String(), &http.Client{Transport: transport})
+	engines := make([]*Engine, n)
+	for i := range engines {
+		addr := listeners[i].Addr().String()
+		engines[i] = &Engine{URL: "http://" + addr, Addr: addr, Client: client.Engine(i), Server: fleet.Servers()[i]}
+	}
+	return engines
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("start simulated engines: %v", err)
+	}
+	return l
+}
