@@ -80,11 +80,11 @@ func ExampleBucket() {
 	workers := bus.NewBucket(conn, cluster.Workers())
 
 	ctx, cancel := context.WithCancel(context.Background())
-	synced := make(chan struct{})
+	synced, seen := make(chan struct{}), make(chan struct{})
 	var watching sync.WaitGroup
 	watching.Go(func() {
 		err := workers.Watch(ctx, bus.Events[worker.ID, worker.Spec]{
-			Put:    func(_ worker.ID, s *worker.Spec) { fmt.Println("put", s.URL) },
+			Put:    func(_ worker.ID, s *worker.Spec) { fmt.Println("put", s.URL); close(seen) },
 			Delete: func(id worker.ID) { fmt.Println("deleted", id); cancel() },
 			Synced: func() { close(synced) },
 		})
@@ -98,6 +98,7 @@ func ExampleBucket() {
 	if err := workers.Put(context.Background(), spec); err != nil {
 		fmt.Println(err)
 	}
+	<-seen // a watch may skip a value that is replaced at once
 	if err := workers.Delete(context.Background(), spec.ID); err != nil {
 		fmt.Println(err)
 	}

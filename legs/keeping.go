@@ -91,7 +91,14 @@ func (s *Service) tell(rec worker.Record, publish bool) {
 // publish installs and sends the news. Whoever calls tell calls it before giving
 // s.mu back.
 func (s *Service) publish() {
-	s.registry.InstallAll(s.news)
+	if len(s.news) == 0 {
+		return
+	}
+	if len(s.news) == 1 {
+		s.registry.Install(s.news[0]) // patches its pools, which is cheaper for one
+	} else {
+		s.registry.InstallAll(s.news)
+	}
 	now := s.now()
 	for part := range slices.Chunk(s.news, wire.MaxRecords) {
 		records := make(wire.Records, len(part))

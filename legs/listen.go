@@ -1,36 +1,18 @@
 package legs
 
 import (
-	"errors"
-
 	"smg/bus"
 	"smg/wire"
 	"smg/worker"
 )
 
-// subscribe listens to the leg's streams. stop ends what was begun, also after an
-// error.
-func (s *Service) subscribe() (stop func() error, err error) {
-	var subs []*bus.Subscription
-	stop = func() error {
-		var errs []error
-		for _, sub := range subs {
-			errs = append(errs, sub.Stop())
-		}
-		return errors.Join(errs...)
-	}
-	keep := func(sub *bus.Subscription, e error) {
-		if e != nil {
-			err = errors.Join(err, e)
-			return
-		}
-		subs = append(subs, sub)
-	}
+// subscribe listens to the leg's streams.
+func (s *Service) subscribe(subs *bus.Subscriptions) error {
 	c, leg := s.cfg.Cluster, s.cfg.Leg
-	keep(bus.Subscribe(s.bus, c.Leases(leg), s.onLeases))
-	keep(bus.Subscribe(s.bus, c.State(leg), s.onState))
-	keep(bus.Subscribe(s.bus, c.Beat(leg), s.onBeat))
-	return stop, err
+	bus.Join(subs, s.bus, c.Leases(leg), s.onLeases)
+	bus.Join(subs, s.bus, c.State(leg), s.onState)
+	bus.Join(subs, s.bus, c.Beat(leg), s.onBeat)
+	return subs.Err()
 }
 
 // onLeases folds what an ingress tells of its calls.

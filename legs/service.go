@@ -144,9 +144,9 @@ func (s *Service) Select(ask *wire.Select) (wire.Pick, error) {
 // Run joins the bus and serves until ctx ends. It returns after every goroutine it
 // began.
 func (s *Service) Run(ctx context.Context) error {
-	stop, err := s.subscribe()
-	if err != nil {
-		return errors.Join(err, stop())
+	var subs bus.Subscriptions
+	if err := s.subscribe(&subs); err != nil {
+		return errors.Join(err, subs.Stop())
 	}
 	s.mu.Lock()
 	s.readiness.Connected(s.now())
@@ -166,5 +166,5 @@ func (s *Service) Run(ctx context.Context) error {
 		s.loop(ctx)
 		return nil
 	})
-	return errors.Join(g.Wait(), stop())
+	return errors.Join(g.Wait(), subs.Stop())
 }

@@ -6,7 +6,7 @@ import "time"
 // replica that is asked for it, so that a doubled message counts nothing twice.
 // A retry takes a new plan number.
 type LeaseID struct {
-	Incarnation uint64 // of the ingress process: unique for each start
+	Incarnation uint64 // of the ingress process: rises with each start
 	Plan        uint64 // number of the plan within the incarnation, from 1
 	Leg         Leg
 	Item        uint16 // media item of an encode leg, else 0
@@ -50,7 +50,8 @@ type EntryKind uint8
 const (
 	// EntryStart: the lease is open.
 	EntryStart EntryKind = iota
-	// EntryHead: a probe's answer head was good; it frees its half-open slot.
+	// EntryHead: a probe's answer head was good; it frees its half-open slot. Only
+	// the id is set.
 	EntryHead
 	// EntryEnd: the lease is closed. Only the id and the outcome are set.
 	EntryEnd
@@ -78,7 +79,7 @@ type Beat struct {
 
 // Batch is one message of an ingress's lease stream on one leg.
 type Batch struct {
-	Ingress     string // stable name of the ingress; an incarnation follows another
+	Ingress     string // stable name of the ingress, different from those of all others
 	Incarnation uint64
 	Leg         Leg
 	Seq         uint64 // from 1, numbered per (incarnation, leg)

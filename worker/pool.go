@@ -2,6 +2,7 @@ package worker
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,8 @@ type Pool struct {
 	fold  *Fold
 	admit int // probes that a half-open worker takes at a time
 
+	roster []*Worker // members in order, guarded by Registry.mu
+
 	set   atomic.Pointer[Set]
 	first atomic.Bool
 
@@ -51,7 +54,7 @@ type Pool struct {
 
 func newPool(leg Leg, model string, fold *Fold, admit int) *Pool {
 	p := &Pool{leg: leg, model: model, fold: fold, admit: admit}
-	p.set.Store(newSet(newMembers(nil), nil))
+	p.set.Store(newSet(nil))
 	return p
 }
 
@@ -64,8 +67,12 @@ func (p *Pool) Model() string { return p.model }
 // Members is the pool's registered workers now.
 func (p *Pool) Members() *Members { return p.set.Load().members }
 
-// SetFirst says whether this replica ranks first for the pool. Only the first
-// ranked replica picks half-open workers.
+// Available is the number of workers that can be chosen now, half-open ones
+// included.
+func (p *Pool) Available() int { return len(p.set.Load().available) }
+
+// SetFirst says whether this replica ranks first for the pool ([PoolKey]). Only
+// the first-ranked replica picks half-open workers; a new pool picks none.
 func (p *Pool) SetFirst(first bool) { p.first.Store(first) }
 
 // Take lets choose pick one of the pool's available workers and counts and
@@ -89,13 +96,32 @@ func (p *Pool) Take(ask *Ask, choose func(*View) int) (Taken, error) {
 	return t, nil
 }
 
-// reason is why nothing of the set can be chosen.
-func (s *Set) reason() error {
-	switch n := s.members.Len(); {
-	case n == 0:
-		return ErrNoWorkers
-	case s.vetoed == n:
-		return ErrOverloaded
+// find is the place of a spec in the roster.
+func (p *Pool) find(s *Spec) int {
+	i, found := slices.BinarySearchFunc(p.roster, s, func(w *Worker, s *Spec) int { return w.Spec.Compare(s) })
+	if !found {
+		return -1
 	}
-	return ErrUnavailable
+	return i
+}
+
+// edit changes who is a member: it removes, then adds, and swaps the set.
+func (p *Pool) edit(removed, added []*Worker) {
+	old := p.roster
+	if len(removed) > 0 {
+		gone := make(map[*Worker]bool, len(removed))
+		for _, w := range removed {
+			gone[w] = true
+		}
+		old = slices.DeleteFunc(old, func(w *Worker) bool { return gone[w] })
+	}
+	slices.SortFunc(added, func(a, b *Worker) int { return a.Spec.Compare(b.Spec) })
+	p.roster = make([]*Worker, 0, len(old)+len(added))
+	for _, w := range added {
+		n, _ := slices.BinarySearchFunc(old, w.Spec, func(w *Worker, s *Spec) int { return w.Spec.Compare(s) })
+		p.roster = append(append(p.roster, old[:n]...), w)
+		old = old[n:]
+	}
+	p.roster = append(p.roster, old...)
+	p.set.Store(newSet(p.roster))
 }

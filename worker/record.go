@@ -2,6 +2,7 @@ package worker
 
 import (
 	"cmp"
+	"fmt"
 	"time"
 )
 
@@ -19,9 +20,14 @@ const (
 	HalfOpen
 )
 
+var breakerNames = [...]string{"closed", "open", "half_open"}
+
 // String is the state's name in labels.
 func (b Breaker) String() string {
-	return [...]string{"closed", "open", "half_open"}[b]
+	if int(b) < len(breakerNames) {
+		return breakerNames[b]
+	}
+	return fmt.Sprintf("breaker(%d)", uint8(b))
 }
 
 // Report is what a worker said of its load. PolledAt is when the poll was sent,
@@ -50,6 +56,22 @@ type Record struct {
 // Compare orders records by (Term, Keeper, Seq).
 func (r Record) Compare(s Record) int {
 	return cmp.Or(cmp.Compare(r.Term, s.Term), cmp.Compare(r.Keeper, s.Keeper), cmp.Compare(r.Seq, s.Seq))
+}
+
+// Corrects says whether whoever hears rec from its keeper, and holds r, is to
+// answer with r: rec is lower, and not merely late. Ingresses answer too, so that
+// replicas that all restarted go on from what was known.
+func (r Record) Corrects(rec Record) bool {
+	return rec.Compare(r) < 0 && (rec.Term < r.Term || rec.Keeper != r.Keeper)
+}
+
+// withYounger is r with the report of two that was polled later, and its veto. A
+// record without a report keeps none: its last poll failed.
+func (r Record) withYounger(old Record) Record {
+	if r.Report != nil && old.Report != nil && r.Epoch == old.Epoch && r.Report.PolledAt.Before(old.Report.PolledAt) {
+		r.Report, r.Overloaded = old.Report, old.Overloaded
+	}
+	return r
 }
 
 // Available says whether a worker with this record may be chosen at all. A half

@@ -1,7 +1,7 @@
 package worker
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -13,6 +13,9 @@ type poolKey struct {
 	model string
 }
 
+// maxEarly bounds how many records are kept of workers that are not registered.
+const maxEarly = 1 << 14
+
 // Registry is who exists, in one order, and the pools they form. Specs and
 // records come in any order; the highest record is kept. It is safe for
 // concurrent use; looking a pool up takes no lock.
@@ -20,35 +23,49 @@ type Registry struct {
 	fold  *Fold
 	admit int
 
-	pools   atomic.Pointer[map[poolKey]*Pool]
-	aliases atomic.Pointer[map[string]string]
+	pools atomic.Pointer[map[poolKey]*Pool]
+	names aliases
 
 	mu      sync.Mutex
-	specs   map[ID]*Spec
-	records map[ID]Record
+	workers map[ID]*Worker
+	early   map[ID]Record // heard before their worker, or after its removal
 }
 
 // NewRegistry is an empty registry whose pools count in fold. admit is the number
-// of probes that a half-open worker takes at a time.
+// of probes that a half-open worker takes at a time: the success threshold of its
+// breaker.
 func NewRegistry(fold *Fold, admit int) *Registry {
-	r := &Registry{fold: fold, admit: admit, specs: map[ID]*Spec{}, records: map[ID]Record{}}
+	r := &Registry{fold: fold, admit: admit, workers: map[ID]*Worker{}, early: map[ID]Record{}}
 	r.pools.Store(&map[poolKey]*Pool{})
-	r.aliases.Store(&map[string]string{})
+	r.names.init()
 	return r
 }
 
 // Put registers workers, or replaces those with their ids, which keep their counts
-// and their records. Many at once cost one rebuild of their pools.
+// and their records. Many at once cost one build of their pools.
 func (r *Registry) Put(specs ...*Spec) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	touched := make([]*Spec, 0, 2*len(specs))
+	changes := make([]change, 0, len(specs))
+	seen := make(map[ID]int, len(specs))
 	for _, s := range specs {
-		touched = append(touched, r.specs[s.ID], s)
-		r.specs[s.ID] = s
+		old := r.workers[s.ID]
+		w := &Worker{Spec: s}
+		if old != nil {
+			w.Record, w.Load = old.Record, old.Load
+		} else {
+			w.Record, w.Load = r.early[s.ID], r.fold.Load(s.ID)
+			delete(r.early, s.ID)
+		}
+		r.workers[s.ID] = w
+		if i, twice := seen[s.ID]; twice {
+			changes[i].now = w
+			continue
+		}
+		seen[s.ID] = len(changes)
+		changes = append(changes, change{old, w})
 	}
-	r.rebuildAliases()
-	r.rebuild(keysOf(touched...))
+	r.apply(changes)
 }
 
 // Remove forgets a worker and its record. Calls in flight stay counted in the
@@ -56,31 +73,90 @@ func (r *Registry) Put(specs ...*Spec) {
 func (r *Registry) Remove(id ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old := r.specs[id]
-	delete(r.specs, id)
-	delete(r.records, id)
+	delete(r.early, id)
+	old := r.workers[id]
 	if old == nil {
 		return
 	}
-	r.rebuildAliases()
-	r.rebuild(keysOf(old))
+	delete(r.workers, id)
+	r.apply([]change{{old, nil}})
+	r.fold.Release(id)
 }
 
 // Install keeps rec if it is higher than the record held, and says which one is
-// held now and whether that changed. A record may come before its worker.
+// held now and whether that changed. A record may come before its worker. A new
+// load report clears the credit that it covers.
 func (r *Registry) Install(rec Record) (held Record, changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old, ok := r.records[rec.Worker]
-	if ok && old.Compare(rec) >= 0 {
-		return old, false
+	old, w, held, changed := r.install(rec)
+	if w == nil {
+		return held, changed
 	}
-	r.records[rec.Worker] = rec
-	s := r.specs[rec.Worker]
-	if s != nil && !sameForPools(old, rec) {
-		r.swap(keysOf(s))
+	pools, same := *r.pools.Load(), sameForPools(old.Record, w.Record)
+	for _, k := range keysOf(w.Spec) {
+		p := pools[k]
+		i := p.find(w.Spec)
+		p.roster[i] = w
+		if !same {
+			p.set.Store(p.set.Load().with(i, old, w))
+		}
 	}
-	return rec, true
+	return held, changed
+}
+
+// InstallAll is Install for many records at the cost of one swap of each pool.
+func (r *Registry) InstallAll(recs []Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	pools := *r.pools.Load()
+	stale := map[*Pool]bool{}
+	for _, rec := range recs {
+		old, w, _, _ := r.install(rec)
+		if w == nil {
+			continue
+		}
+		for _, k := range keysOf(w.Spec) {
+			p := pools[k]
+			p.roster[p.find(w.Spec)] = w
+			stale[p] = stale[p] || !sameForPools(old.Record, w.Record)
+		}
+	}
+	for p, changed := range stale {
+		if changed {
+			p.set.Store(p.set.Load().refreshed(p.roster))
+		}
+	}
+}
+
+// install keeps a record that is higher than the one held. now is nil if no
+// registered worker has changed.
+func (r *Registry) install(rec Record) (old, now *Worker, held Record, changed bool) {
+	old = r.workers[rec.Worker]
+	if old == nil {
+		held, early := r.early[rec.Worker]
+		if early && held.Compare(rec) >= 0 {
+			return nil, nil, held, false
+		}
+		if !early && len(r.early) >= maxEarly {
+			for id := range r.early { // any: its keeper repeats it
+				delete(r.early, id)
+				break
+			}
+		}
+		r.early[rec.Worker] = rec
+		return nil, nil, rec, true
+	}
+	if old.Record.Compare(rec) >= 0 {
+		return old, nil, old.Record, false
+	}
+	rec = rec.withYounger(old.Record)
+	now = &Worker{Spec: old.Spec, Record: rec, Load: old.Load}
+	r.workers[rec.Worker] = now
+	if rec.Report != nil && (old.Record.Report == nil || old.Record.Report.PolledAt.Before(rec.Report.PolledAt)) {
+		r.fold.Reported(rec.Worker, rec.Report.PolledAt)
+	}
+	return old, now, rec, true
 }
 
 // sameForPools says whether two records make the same pools.
@@ -92,7 +168,10 @@ func sameForPools(a, b Record) bool {
 func (r *Registry) Record(id ID) (Record, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	rec, ok := r.records[id]
+	if w := r.workers[id]; w != nil {
+		return w.Record, w.Record != Record{}
+	}
+	rec, ok := r.early[id]
 	return rec, ok
 }
 
@@ -100,26 +179,16 @@ func (r *Registry) Record(id ID) (Record, bool) {
 func (r *Registry) Lookup(id ID) *Worker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.specs[id] == nil {
-		return nil
-	}
-	return r.worker(id)
+	return r.workers[id]
 }
 
 // Workers is everybody who is registered, in order.
 func (r *Registry) Workers() []*Worker {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	ws := make([]*Worker, 0, len(r.specs))
-	for id := range r.specs {
-		ws = append(ws, r.worker(id))
-	}
+	ws := slices.Collect(maps.Values(r.workers))
+	r.mu.Unlock()
 	slices.SortFunc(ws, func(a, b *Worker) int { return a.Spec.Compare(b.Spec) })
 	return ws
-}
-
-func (r *Registry) worker(id ID) *Worker {
-	return &Worker{Spec: r.specs[id], Record: r.records[id], Load: r.fold.Load(id)}
 }
 
 // Pool is the pool of a model (an id or an alias) on a leg, or of the whole leg
@@ -129,8 +198,8 @@ func (r *Registry) Pool(leg Leg, model string) *Pool {
 	if p := pools[poolKey{leg, model}]; p != nil {
 		return p
 	}
-	if canonical, ok := (*r.aliases.Load())[model]; ok {
-		return pools[poolKey{leg, canonical}]
+	if id, ok := r.names.id(model); ok {
+		return pools[poolKey{leg, id}]
 	}
 	return nil
 }
@@ -144,96 +213,71 @@ func (r *Registry) Pools(yield func(*Pool) bool) {
 	}
 }
 
-// keysOf are the pools that the given specs, some of them nil, belong to.
-func keysOf(specs ...*Spec) []poolKey {
-	var keys []poolKey
-	for _, s := range specs {
-		if s == nil {
-			continue
-		}
-		keys = append(keys, poolKey{s.Leg, ""})
-		for _, m := range s.Models {
-			keys = append(keys, poolKey{s.Leg, m.ID})
-		}
-	}
-	slices.SortFunc(keys, func(a, b poolKey) int {
-		return cmp.Or(cmp.Compare(a.leg, b.leg), cmp.Compare(a.model, b.model))
-	})
-	return slices.Compact(keys)
-}
+// change is what happens to one registered worker; old or now is nil if it comes
+// or goes.
+type change struct{ old, now *Worker }
 
-func (k poolKey) has(s *Spec) bool {
-	if s.Leg != k.leg {
-		return false
-	}
-	return k.model == "" || slices.ContainsFunc(s.Models, func(m Model) bool { return m.ID == k.model })
-}
+// edit is what happens to one pool.
+type edit struct{ removed, added []*Worker }
 
-// rebuild gives the pools of keys new members, makes those that are new and drops
-// those that are empty.
-func (r *Registry) rebuild(keys []poolKey) {
-	old := *r.pools.Load()
-	pools := make(map[poolKey]*Pool, len(old)+len(keys))
-	for k, p := range old {
-		pools[k] = p
+// apply brings pools and names up to date with changes, making pools that are new
+// and dropping those that are empty.
+func (r *Registry) apply(changes []change) {
+	edits := map[poolKey]*edit{}
+	of := func(k poolKey) *edit {
+		e := edits[k]
+		if e == nil {
+			e = &edit{}
+			edits[k] = e
+		}
+		return e
 	}
-	for _, k := range keys {
-		var specs []*Spec
-		for _, s := range r.specs {
-			if k.has(s) {
-				specs = append(specs, s)
+	for _, c := range changes {
+		if c.old != nil {
+			for _, k := range keysOf(c.old.Spec) {
+				e := of(k)
+				e.removed = append(e.removed, c.old)
 			}
 		}
-		slices.SortFunc(specs, (*Spec).Compare)
+		if c.now != nil {
+			for _, k := range keysOf(c.now.Spec) {
+				e := of(k)
+				e.added = append(e.added, c.now)
+			}
+		}
+	}
+	pools, own := *r.pools.Load(), false
+	write := func() map[poolKey]*Pool { // copied once, and only if pools come or go
+		if !own {
+			pools, own = maps.Clone(pools), true
+		}
+		return pools
+	}
+	for k, e := range edits {
 		p := pools[k]
 		if p == nil {
 			p = newPool(k.leg, k.model, r.fold, r.admit)
-			pools[k] = p
+			write()[k] = p
 		}
-		p.set.Store(r.setOf(newMembers(specs)))
-		if len(specs) == 0 {
-			delete(pools, k)
+		p.edit(e.removed, e.added)
+		if len(p.roster) == 0 {
+			delete(write(), k)
 		}
 	}
-	r.pools.Store(&pools)
+	if own {
+		r.pools.Store(&pools)
+	}
+	r.names.apply(changes)
 }
 
-// swap gives the pools of keys a new available set over the same members.
-func (r *Registry) swap(keys []poolKey) {
-	pools := *r.pools.Load()
-	for _, k := range keys {
-		if p := pools[k]; p != nil {
-			p.set.Store(r.setOf(p.set.Load().members))
+// keysOf are the pools that a worker belongs to.
+func keysOf(s *Spec) []poolKey {
+	keys := make([]poolKey, 1, 1+len(s.Models))
+	keys[0] = poolKey{s.Leg, ""}
+	for _, m := range s.Models {
+		if k := (poolKey{s.Leg, m.ID}); !slices.Contains(keys, k) {
+			keys = append(keys, k)
 		}
 	}
-}
-
-func (r *Registry) setOf(m *Members) *Set {
-	return newSet(m, func(i int) *Worker { return r.worker(m.specs[i].ID) })
-}
-
-// rebuildAliases maps other names to model ids; the first registered worker that
-// brings a name decides, and an id always wins over an alias.
-func (r *Registry) rebuildAliases() {
-	specs := make([]*Spec, 0, len(r.specs))
-	for _, s := range r.specs {
-		for _, m := range s.Models {
-			if len(m.Aliases) > 0 {
-				specs = append(specs, s)
-				break
-			}
-		}
-	}
-	slices.SortFunc(specs, (*Spec).Compare)
-	aliases := map[string]string{}
-	for _, s := range specs {
-		for _, m := range s.Models {
-			for _, a := range m.Aliases {
-				if _, taken := aliases[a]; !taken {
-					aliases[a] = m.ID
-				}
-			}
-		}
-	}
-	r.aliases.Store(&aliases)
+	return keys
 }

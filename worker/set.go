@@ -3,6 +3,7 @@ package worker
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -11,18 +12,12 @@ import (
 // immutable and changes identity only when a worker comes, goes or is replaced.
 type Members struct {
 	specs []*Spec
-	index map[ID]int32
+
+	indexOnce sync.Once
+	index     map[ID]int32
 
 	memoOnce sync.Once
 	memo     any
-}
-
-func newMembers(specs []*Spec) *Members {
-	m := &Members{specs: specs, index: make(map[ID]int32, len(specs))}
-	for i, s := range specs {
-		m.index[s.ID] = int32(i)
-	}
-	return m
 }
 
 // Len is the number of registered workers.
@@ -30,6 +25,21 @@ func (m *Members) Len() int { return len(m.specs) }
 
 // Spec is the i-th registered worker.
 func (m *Members) Spec(i int) *Spec { return m.specs[i] }
+
+// Index is the place of a worker among the members, or -1. The first call on a
+// membership takes time linear in its size.
+func (m *Members) Index(id ID) int {
+	m.indexOnce.Do(func() {
+		m.index = make(map[ID]int32, len(m.specs))
+		for i, s := range m.specs {
+			m.index[s.ID] = int32(i)
+		}
+	})
+	if i, ok := m.index[id]; ok {
+		return int(i)
+	}
+	return -1
+}
 
 // Memo computes a value that is a function of the membership alone (a hash ring)
 // once, and drops it with the membership. All callers must pass the same build.
@@ -44,101 +54,130 @@ type Set struct {
 	available []*Worker // in member order
 	slot      []int32   // member index → index in available, or -1
 	halfOpen  []int32   // indices in available, ascending
-	signature uint64
 	vetoed    int
+
+	signature atomic.Uint64 // 0 until the first use
 }
 
-func newSet(members *Members, worker func(i int) *Worker) *Set {
-	s := &Set{members: members, slot: make([]int32, members.Len())}
-	var d xxhash.Digest
-	d.Reset()
-	for i := range members.Len() {
-		w := worker(i)
+// newSet is the set of a roster, which is in order and has no doubles.
+func newSet(roster []*Worker) *Set {
+	s := &Set{
+		members:   &Members{specs: make([]*Spec, len(roster))},
+		available: make([]*Worker, 0, len(roster)),
+		slot:      make([]int32, len(roster)),
+	}
+	for i, w := range roster {
+		s.members.specs[i] = w.Spec
+	}
+	s.fill(roster)
+	return s
+}
+
+// refreshed is a set over the same members, of whom any may have a new record.
+func (s *Set) refreshed(roster []*Worker) *Set {
+	n := &Set{members: s.members, available: make([]*Worker, 0, len(roster)), slot: make([]int32, len(roster))}
+	n.fill(roster)
+	return n
+}
+
+func (s *Set) fill(roster []*Worker) {
+	for i, w := range roster {
 		s.slot[i] = -1
 		if w.Record.Overloaded {
 			s.vetoed++
 		}
-		if !w.Record.Available() {
-			continue
+		if w.Record.Available() {
+			s.slot[i] = int32(len(s.available))
+			s.available = append(s.available, w)
 		}
-		s.slot[i] = int32(len(s.available))
+	}
+	s.findHalfOpen()
+}
+
+// with is a set over the same members, of whom the i-th has a new record. It
+// shares what it can: a fleet that turns ready one by one must not cost a whole
+// build each time.
+func (s *Set) with(i int, old, w *Worker) *Set {
+	n := &Set{members: s.members, slot: s.slot, vetoed: s.vetoed}
+	if old.Record.Overloaded {
+		n.vetoed--
+	}
+	if w.Record.Overloaded {
+		n.vetoed++
+	}
+	was, is := s.slot[i] >= 0, w.Record.Available()
+	switch {
+	case was && is:
+		n.available = slices.Clone(s.available)
+		n.available[s.slot[i]] = w
+		n.signature.Store(s.signature.Load())
+	case was:
+		at := int(s.slot[i])
+		n.available = slices.Concat(s.available[:at], s.available[at+1:])
+		n.slot = shifted(s.slot, i, -1)
+		n.slot[i] = -1
+	case is:
+		at := len(s.available)
+		for _, next := range s.slot[i+1:] {
+			if next >= 0 {
+				at = int(next)
+				break
+			}
+		}
+		n.available = slices.Concat(s.available[:at], []*Worker{w}, s.available[at:])
+		n.slot = shifted(s.slot, i, 1)
+		n.slot[i] = int32(at)
+	default:
+		n.available = s.available
+		n.signature.Store(s.signature.Load())
+	}
+	if len(s.halfOpen) > 0 || w.Record.Breaker == HalfOpen {
+		n.findHalfOpen()
+	}
+	return n
+}
+
+// shifted is slot with by added behind member i.
+func shifted(slot []int32, i int, by int32) []int32 {
+	slot = slices.Clone(slot)
+	for j := i + 1; j < len(slot); j++ {
+		if slot[j] >= 0 {
+			slot[j] += by
+		}
+	}
+	return slot
+}
+
+func (s *Set) findHalfOpen() {
+	for i, w := range s.available {
 		if w.Record.Breaker == HalfOpen {
-			s.halfOpen = append(s.halfOpen, s.slot[i])
+			s.halfOpen = append(s.halfOpen, int32(i))
 		}
-		s.available = append(s.available, w)
+	}
+}
+
+// sign is the hash of the ordered ids of the available workers, never 0.
+func (s *Set) sign() uint64 {
+	if v := s.signature.Load(); v != 0 {
+		return v
+	}
+	var d xxhash.Digest
+	d.Reset()
+	for _, w := range s.available {
 		_, _ = d.Write(w.Spec.ID[:]) // never fails
 	}
-	s.signature = d.Sum64()
-	return s
+	v := max(1, d.Sum64())
+	s.signature.Store(v)
+	return v
 }
 
-// View is what a choice runs over: the available workers of a pool by index, less
-// those that this one request must not get. It is valid only inside [Pool.Take].
-type View struct {
-	set      *Set
-	excluded []int32 // ascending, without doubles
-	room     [16]int32
-}
-
-// Len is the number of available workers; indices run from 0 in member order.
-func (v *View) Len() int { return len(v.set.available) }
-
-// Candidates is the number of indices that may be chosen, at least 1.
-func (v *View) Candidates() int { return len(v.set.available) - len(v.excluded) }
-
-// Admits says whether index i may be chosen: not tried before by this request
-// (while another candidate exists), and with a free slot if half open.
-func (v *View) Admits(i int) bool {
-	return len(v.excluded) == 0 || !slices.Contains(v.excluded, int32(i))
-}
-
-// Candidate maps k in [0, Candidates()) to the index of the k-th candidate.
-func (v *View) Candidate(k int) int {
-	for _, e := range v.excluded {
-		if k < int(e) {
-			break
-		}
-		k++
+// reason is why nothing of the set can be chosen.
+func (s *Set) reason() error {
+	switch n := s.members.Len(); {
+	case n == 0:
+		return ErrNoWorkers
+	case s.vetoed == n:
+		return ErrOverloaded
 	}
-	return k
-}
-
-// Worker is the available worker at index i.
-func (v *View) Worker(i int) *Worker { return v.set.available[i] }
-
-// Members is the pool's registered workers.
-func (v *View) Members() *Members { return v.set.members }
-
-// Slot is the index of the i-th member, or -1 while it is not available.
-func (v *View) Slot(member int) int { return int(v.set.slot[member]) }
-
-// Signature identifies the ordered set of available workers, whatever of it this
-// request has to avoid.
-func (v *View) Signature() uint64 { return v.set.signature }
-
-// prepare excludes what lease may not get and reports whether a candidate is left.
-// probes and first decide on half-open workers; skip is soft.
-func (v *View) prepare(s *Set, skip []ID, first bool, admit int) bool {
-	v.set, v.excluded = s, v.room[:0]
-	for _, i := range s.halfOpen {
-		if !first || s.available[i].Load.Probes() >= admit {
-			v.excluded = append(v.excluded, i)
-		}
-	}
-	hard := len(v.excluded)
-	if hard == len(s.available) {
-		return false
-	}
-	for _, id := range skip {
-		m, ok := s.members.index[id]
-		if !ok || s.slot[m] < 0 || slices.Contains(v.excluded, s.slot[m]) {
-			continue
-		}
-		v.excluded = append(v.excluded, s.slot[m])
-	}
-	if len(v.excluded) == len(s.available) {
-		v.excluded = v.excluded[:hard]
-	}
-	slices.Sort(v.excluded)
-	return true
+	return ErrUnavailable
 }

@@ -1,11 +1,11 @@
 package worker
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -69,12 +69,13 @@ type Spec struct {
 }
 
 // Compare orders specs by (RegisteredAt, URL), the order in which workers are
-// indexed, rotated through and called first on every replica.
+// indexed, rotated through and called first on every replica. It is 0 for the same
+// worker only.
 func (s *Spec) Compare(t *Spec) int {
 	if c := s.RegisteredAt.Compare(t.RegisteredAt); c != 0 {
 		return c
 	}
-	return cmp.Compare(s.URL, t.URL)
+	return cmp.Or(cmp.Compare(s.URL, t.URL), bytes.Compare(s.ID[:], t.ID[:]))
 }
 
 // ModelID is the first model's id, or "" when the model is unknown.
@@ -111,6 +112,12 @@ func CanonicalURL(raw string) (string, error) {
 	}
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok {
+		rest = raw
+	}
+	if authority, _, _ := strings.Cut(rest, "/"); strings.Contains(authority, "@") {
+		return "", errors.New("worker URL carries a user name or password, which is not supported: leave it out") // and out of logs
+	}
+	if !ok {
 		return "", fmt.Errorf("worker URL %q has no scheme: write http://%s", raw, raw)
 	}
 	switch scheme {
@@ -137,8 +144,6 @@ func CanonicalURL(raw string) (string, error) {
 	switch {
 	case u.Hostname() == "":
 		return "", fmt.Errorf("worker URL %q names no host", raw)
-	case u.User != nil:
-		return "", errors.New("worker URL carries a user name or password, which is not supported: leave it out")
 	case u.RawQuery != "" || u.Fragment != "" || strings.ContainsAny(rest, "?#"):
 		return "", fmt.Errorf("worker URL %q carries a query or fragment: leave it out", raw)
 	}
@@ -149,13 +154,5 @@ func CanonicalURL(raw string) (string, error) {
 	} else if strings.HasSuffix(u.Host, ":") {
 		return "", fmt.Errorf("worker URL %q has a colon but no port", raw)
 	}
-	if strings.Contains(u.Hostname(), ":") && net.ParseIP(hostWithoutZone(u.Hostname())) == nil {
-		return "", fmt.Errorf("worker URL %q: %q is no IPv6 address", raw, u.Hostname())
-	}
 	return strings.TrimRight(raw, "/"), nil
-}
-
-func hostWithoutZone(h string) string {
-	h, _, _ = strings.Cut(h, "%")
-	return h
 }

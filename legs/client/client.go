@@ -174,9 +174,9 @@ func (l *leg) wake(w worker.Wake) {
 // Run joins the bus and keeps the copy and the streams going until ctx ends. Its
 // last act is to publish what has ended, so ctx must outlive the requests.
 func (c *Client) Run(ctx context.Context) error {
-	stop, err := c.subscribe()
-	if err != nil {
-		return errors.Join(err, stop())
+	var subs bus.Subscriptions
+	if err := c.subscribe(&subs); err != nil {
+		return errors.Join(err, subs.Stop())
 	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.watchWorkers(gctx) })
@@ -192,5 +192,5 @@ func (c *Client) Run(ctx context.Context) error {
 			})
 		}
 	}
-	return errors.Join(g.Wait(), stop())
+	return errors.Join(g.Wait(), subs.Stop())
 }

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,34 +11,18 @@ import (
 	"smg/worker"
 )
 
-// subscribe listens to replicas and keepers. stop ends what was begun, also after
-// an error.
-func (c *Client) subscribe() (stop func() error, err error) {
-	var subs []*bus.Subscription
-	stop = func() error {
-		var errs []error
-		for _, sub := range subs {
-			errs = append(errs, sub.Stop())
-		}
-		return errors.Join(errs...)
-	}
-	keep := func(sub *bus.Subscription, e error) {
-		if e != nil {
-			err = errors.Join(err, e)
-			return
-		}
-		subs = append(subs, sub)
-	}
+// subscribe listens to the replicas and keepers of every leg.
+func (c *Client) subscribe(subs *bus.Subscriptions) error {
 	for i, l := range c.legs {
 		if l == nil {
 			continue
 		}
-		keep(bus.Subscribe(c.bus, c.cfg.Cluster.State(worker.Leg(i)), c.onState))
-		keep(bus.Subscribe(c.bus, c.cfg.Cluster.Beat(worker.Leg(i)), func(b *wire.Beat) {
+		bus.Join(subs, c.bus, c.cfg.Cluster.State(worker.Leg(i)), c.onState)
+		bus.Join(subs, c.bus, c.cfg.Cluster.Beat(worker.Leg(i)), func(b *wire.Beat) {
 			l.ranking.Apply(worker.ReplicaBeat{Replica: b.Replica, Ready: b.Ready, Draining: b.Draining}, c.now())
-		}))
+		})
 	}
-	return stop, err
+	return subs.Err()
 }
 
 // onState installs what keepers say.

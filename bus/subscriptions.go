@@ -1,0 +1,42 @@
+package bus
+
+import (
+	"errors"
+
+	"smg/wire"
+)
+
+// Subscriptions are several that begin and end together. The zero value is none.
+// It is not safe for concurrent use.
+type Subscriptions struct {
+	subs []*Subscription
+	err  error
+}
+
+// Join adds a subscription, as [Subscribe] makes it. After a failure nothing more
+// is added; [Subscriptions.Err] tells of it.
+func Join[T any](s *Subscriptions, c *Conn, t wire.Topic[T], handle func(*T)) {
+	if s.err != nil {
+		return
+	}
+	sub, err := Subscribe(c, t, handle)
+	if err != nil {
+		s.err = err
+		return
+	}
+	s.subs = append(s.subs, sub)
+}
+
+// Err is why not all could be added, or nil.
+func (s *Subscriptions) Err() error { return s.err }
+
+// Stop ends them all, the last one first, and returns after the last call of a
+// handler.
+func (s *Subscriptions) Stop() error {
+	var errs []error
+	for i := len(s.subs) - 1; i >= 0; i-- {
+		errs = append(errs, s.subs[i].Stop())
+	}
+	s.subs = nil
+	return errors.Join(errs...)
+}

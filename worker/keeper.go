@@ -1,0 +1,203 @@
+package worker
+
+import (
+	"errors"
+	"time"
+)
+
+// RecordRepeat is how often a keeper repeats an unchanged record, so that a lost
+// one is mended within the time that all state takes to heal.
+const RecordRepeat = 3 * time.Second
+
+// KeeperConfig is the thresholds by which a keeper judges its worker.
+type KeeperConfig struct {
+	Health  HealthConfig
+	Breaker BreakerConfig
+}
+
+// DefaultKeeperConfig holds the defaults of the flags.
+func DefaultKeeperConfig() KeeperConfig {
+	return KeeperConfig{Health: DefaultHealthConfig(), Breaker: DefaultBreakerConfig()}
+}
+
+// Validate joins all faults, each naming its flag.
+func (c KeeperConfig) Validate() error {
+	return errors.Join(c.Health.Validate(), c.Breaker.Validate())
+}
+
+// Keeper is one replica's side of keeping one worker. Every replica has one for
+// every worker, so that it can take over: it holds the highest record heard, and
+// writes the next one while it is ranked first for the worker ([WorkerKey]). Its
+// methods return the record to publish, install and pass on, with true, or the one
+// held, with false. It is not safe for concurrent use.
+type Keeper struct {
+	self ReplicaID
+	cfg  KeeperConfig
+
+	held      Record
+	active    bool
+	circuit   circuit
+	health    health
+	probeDue  time.Time
+	published time.Time
+}
+
+// NewKeeper has heard nothing of the worker yet.
+func NewKeeper(id ID, self ReplicaID, cfg KeeperConfig) *Keeper {
+	return &Keeper{self: self, cfg: cfg, held: Record{Worker: id}}
+}
+
+// Active says whether this replica writes the worker's record.
+func (k *Keeper) Active() bool { return k.active }
+
+// Record is the highest record known.
+func (k *Keeper) Record() Record { return k.held }
+
+// Hear takes a record that somebody published. A higher one is held, and ends this
+// replica's own keeping until its next Tick. A lower one that is to be answered
+// ([Record.Corrects]) returns the one held with true.
+func (k *Keeper) Hear(rec Record) (Record, bool) {
+	if rec.Compare(k.held) > 0 {
+		k.held = rec.withYounger(k.held)
+		k.active = false
+		return k.held, false
+	}
+	return k.held, k.held.Corrects(rec) && rec.Keeper != k.self
+}
+
+// Tick does what time brings: it takes the worker over when this replica has come
+// first, and publishes at once; it lets an open breaker turn half open; it repeats
+// the record. After a takeover probes and polls are due.
+func (k *Keeper) Tick(first bool, now time.Time) (Record, bool) {
+	if !first {
+		k.active = false
+		return k.held, false
+	}
+	publish := !k.active || now.Sub(k.published) >= RecordRepeat
+	if !k.active {
+		k.adopt(now)
+	}
+	if k.circuit.tick(&k.cfg.Breaker, now) {
+		publish = true
+	}
+	if k.cfg.Health.Disabled && k.held.Status != Ready && k.held.Status != Draining {
+		k.held.Status = Ready
+		publish = true
+	}
+	return k.publish(publish, now)
+}
+
+// adopt goes on from the record held, in a term of its own and with streaks at 0.
+func (k *Keeper) adopt(now time.Time) {
+	k.active = true
+	k.held.Term++
+	k.held.Keeper, k.held.Seq = k.self, 0
+	if k.held.BreakerSince.IsZero() {
+		k.held.BreakerSince = now
+	}
+	if k.held.Epoch == 0 {
+		k.held.Epoch = nextEpoch(0, now)
+	}
+	k.circuit = circuit{state: k.held.Breaker, since: k.held.BreakerSince}
+	if k.cfg.Breaker.Disabled {
+		k.circuit.state = Closed
+	}
+	k.health = health{}
+	k.probeDue = now
+}
+
+// publish numbers the record if it has to go out.
+func (k *Keeper) publish(due bool, now time.Time) (Record, bool) {
+	if !due {
+		return k.held, false
+	}
+	k.held.Breaker, k.held.BreakerSince = k.circuit.state, k.circuit.since
+	k.held.Seq++
+	k.published = now
+	return k.held, true
+}
+
+// nextEpoch follows old: in Unix milliseconds, but always higher.
+func nextEpoch(old uint64, now time.Time) uint64 {
+	return max(old+1, uint64(max(0, now.UnixMilli())))
+}
+
+// ProbeDue says whether a health probe is to be sent now, and counts it as sent.
+// The first is due at once, the next after the interval. Its result goes to Probe
+// together with the epoch for which it was sent.
+func (k *Keeper) ProbeDue(now time.Time) (epoch uint64, due bool) {
+	if !k.active || k.cfg.Health.Disabled || k.held.Status == Draining || now.Before(k.probeDue) {
+		return 0, false
+	}
+	k.probeDue = now.Add(k.cfg.Health.Interval)
+	return k.held.Epoch, true
+}
+
+// Probe takes the result of a health probe. It is dropped if the process behind
+// the worker has been replaced since, or if somebody else keeps the worker now.
+func (k *Keeper) Probe(epoch uint64, ok bool, now time.Time) (Record, bool) {
+	if !k.active || epoch != k.held.Epoch || k.cfg.Health.Disabled {
+		return k.held, false
+	}
+	return k.become(k.health.observe(ok, k.held.Status, &k.cfg.Health), now)
+}
+
+// Drain marks a worker whose removal has begun.
+func (k *Keeper) Drain(now time.Time) (Record, bool) {
+	if !k.active {
+		return k.held, false
+	}
+	return k.become(Draining, now)
+}
+
+// become changes the status. What was reported by a worker that was ready does
+// not hold for one that is not.
+func (k *Keeper) become(to Status, now time.Time) (Record, bool) {
+	if to == k.held.Status {
+		return k.held, false
+	}
+	if k.held.Status == Ready {
+		k.held.Report, k.held.Overloaded = nil, false
+	}
+	k.held.Status = to
+	return k.publish(true, now)
+}
+
+// Outcome takes what a lease stream tells of the worker.
+func (k *Keeper) Outcome(e Event, now time.Time) (Record, bool) {
+	if !k.active || e.Worker != k.held.Worker {
+		return k.held, false
+	}
+	return k.publish(k.circuit.observe(e, &k.cfg.Breaker, now), now)
+}
+
+// Report takes a load report, nil after a failed poll, and whether it vetoes the
+// worker. One polled before the report held is dropped.
+func (k *Keeper) Report(rep *Report, overloaded bool, now time.Time) (Record, bool) {
+	old := k.held.Report
+	if !k.active || k.held.Status != Ready || rep == nil && old == nil && !k.held.Overloaded {
+		return k.held, false
+	}
+	if rep != nil && old != nil && rep.PolledAt.Before(old.PolledAt) {
+		return k.held, false
+	}
+	k.held.Report, k.held.Overloaded = rep, overloaded && rep != nil
+	return k.publish(true, now)
+}
+
+// Replaced says that another process has come behind the worker's URL: a new
+// epoch begins, of which nothing is known yet.
+func (k *Keeper) Replaced(now time.Time) (Record, bool) {
+	if !k.active {
+		return k.held, false
+	}
+	k.held.Epoch = nextEpoch(k.held.Epoch, now)
+	k.held.Status, k.held.Report, k.held.Overloaded = Pending, nil, false
+	if k.cfg.Health.Disabled {
+		k.held.Status = Ready
+	}
+	k.circuit = circuit{since: now}
+	k.health = health{}
+	k.probeDue = now
+	return k.publish(true, now)
+}

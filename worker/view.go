@@ -1,0 +1,87 @@
+package worker
+
+import "slices"
+
+// View is what a choice runs over: the available workers of a pool by index, less
+// those that this one request must not get. It is valid only inside [Pool.Take].
+type View struct {
+	set      *Set
+	excluded []int32 // ascending, without doubles
+}
+
+// Len is the number of available workers; indices run from 0 in member order.
+func (v *View) Len() int { return len(v.set.available) }
+
+// Candidates is the number of indices that may be chosen, at least 1.
+func (v *View) Candidates() int { return len(v.set.available) - len(v.excluded) }
+
+// Admits says whether index i may be chosen: not tried before by this request
+// (while another candidate exists), and with a free slot if half open.
+func (v *View) Admits(i int) bool {
+	if len(v.excluded) == 0 {
+		return true
+	}
+	_, found := slices.BinarySearch(v.excluded, int32(i))
+	return !found
+}
+
+// Candidate maps k in [0, Candidates()) to the index of the k-th candidate.
+func (v *View) Candidate(k int) int {
+	for _, e := range v.excluded {
+		if k < int(e) {
+			break
+		}
+		k++
+	}
+	return k
+}
+
+// Worker is the available worker at index i.
+func (v *View) Worker(i int) *Worker { return v.set.available[i] }
+
+// Members is the pool's registered workers.
+func (v *View) Members() *Members { return v.set.members }
+
+// Slot is the index of the i-th member, or -1 while it is not available.
+func (v *View) Slot(member int) int { return int(v.set.slot[member]) }
+
+// Signature identifies the ordered set of available workers, whatever of it this
+// request has to avoid.
+func (v *View) Signature() uint64 { return v.set.sign() }
+
+// prepare excludes what the request may not get and reports whether a candidate is
+// left. Half-open workers are for the first-ranked replica, admit calls at a time;
+// skip is soft.
+func (v *View) prepare(s *Set, skip []ID, first bool, admit int) bool {
+	v.set = s
+	if !v.limit(first, admit) {
+		return false
+	}
+	for _, id := range skip {
+		if m := s.members.Index(id); m >= 0 && s.slot[m] >= 0 {
+			v.exclude(s.slot[m])
+		}
+	}
+	if len(v.excluded) < len(s.available) {
+		return true
+	}
+	return v.limit(first, admit) // all of them tried: start over
+}
+
+// limit excludes the half-open workers that have no slot left, and only those.
+func (v *View) limit(first bool, admit int) bool {
+	v.excluded = v.excluded[:0]
+	for _, i := range v.set.halfOpen {
+		if !first || v.set.available[i].Load.Probes() >= admit {
+			v.excluded = append(v.excluded, i)
+		}
+	}
+	return len(v.excluded) < len(v.set.available)
+}
+
+// exclude keeps excluded in order and without doubles.
+func (v *View) exclude(i int32) {
+	if at, found := slices.BinarySearch(v.excluded, i); !found {
+		v.excluded = slices.Insert(v.excluded, at, i)
+	}
+}
