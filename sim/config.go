@@ -29,10 +29,18 @@ type Config struct {
 	// DecodePerSequence what every further sequence adds.
 	DecodeStep        time.Duration
 	DecodePerSequence time.Duration
+
+	// BytesPerToken is the size of one token's KV, TransferBytesPerSecond the
+	// speed at which KV leaves the engine, one sequence after another, and
+	// TransferLatency what each transfer takes besides.
+	BytesPerToken          int
+	TransferBytesPerSecond float64
+	TransferLatency        time.Duration
 }
 
 // DefaultConfig resembles a mid-size model on one accelerator: 131,072 tokens
-// of KV cache, 20,000 prefill tokens per second, 8 ms per decode step.
+// of KV cache, 20,000 prefill tokens per second, 8 ms per decode step, and a
+// network of 200 Gbit/s that takes 16 MiB of KV per 128 tokens.
 func DefaultConfig() Config {
 	return Config{
 		KVBlocks:               8192,
@@ -44,6 +52,9 @@ func DefaultConfig() Config {
 		PrefillTokensPerSecond: 20000,
 		DecodeStep:             8 * time.Millisecond,
 		DecodePerSequence:      50 * time.Microsecond,
+		BytesPerToken:          128 << 10,
+		TransferBytesPerSecond: 25e9,
+		TransferLatency:        time.Millisecond,
 	}
 }
 
@@ -77,6 +88,13 @@ func (c Config) Validate() error {
 	if c.DecodePerSequence < 0 {
 		faults = append(faults, fmt.Errorf("--decode-seq-us must not be negative, not %v", c.DecodePerSequence))
 	}
+	inRange("--kv-bytes-per-token", c.BytesPerToken, 1, 1<<30)
+	if !(c.TransferBytesPerSecond > 0) || math.IsInf(c.TransferBytesPerSecond, 0) {
+		faults = append(faults, fmt.Errorf("--transfer-gb-s must be a positive number, not %v", c.TransferBytesPerSecond/1e9))
+	}
+	if c.TransferLatency < 0 {
+		faults = append(faults, fmt.Errorf("--transfer-latency-ms must not be negative, not %v", c.TransferLatency))
+	}
 	return errors.Join(faults...)
 }
 
@@ -99,4 +117,14 @@ func (c Config) iterationTime(prefillTokens, decoding int) time.Duration {
 		d += c.DecodeStep + time.Duration(decoding-1)*c.DecodePerSequence
 	}
 	return d
+}
+
+// transferBytes is the size of the KV of n tokens, in whole blocks.
+func (c Config) transferBytes(tokens int) int64 {
+	return int64(c.blocksFor(tokens)) * int64(c.BlockSize) * int64(c.BytesPerToken)
+}
+
+// transferTime is what sending the KV of n tokens takes once the line is free.
+func (c Config) transferTime(tokens int) time.Duration {
+	return c.TransferLatency + time.Duration(float64(c.transferBytes(tokens))/c.TransferBytesPerSecond*float64(time.Second))
 }

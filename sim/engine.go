@@ -19,8 +19,15 @@ type Engine struct {
 	window    int // limit on running sequences below MaxRunning; -1 is none
 	waiting   []*sequence
 	running   []*sequence // in order of admission
-	sequences map[ID]*sequence
-	backlog   int // sum of the waiting sequences' estimates
+	receiving []*sequence // admitted, without KV yet
+	sending   []*sequence // computed, with their blocks, in the order of Ready
+	line      []*sequence // the share of sending that is on the line, by sentAt
+	lineFree  time.Duration
+	// Of the transfer that ended last: how long it took, and bytes per second.
+	lastTransfer time.Duration
+	lastSpeed    float64
+	sequences    map[ID]*sequence
+	backlog      int // sum of the waiting sequences' estimates
 
 	events, spare []Event
 	totals        Totals
@@ -60,8 +67,10 @@ func (e *Engine) Submit(now time.Duration, r Request) (ID, error) {
 	}
 	e.nextID++
 	s := &sequence{id: e.nextID, req: r, arrived: e.now}
-	matched, _ := e.pool.match(e.reusable(s))
-	s.estimate = s.total() - matched*e.cfg.BlockSize
+	if r.Handover != Receive {
+		matched, _ := e.pool.match(e.reusable(s))
+		s.estimate = s.total() - matched*e.cfg.BlockSize
+	}
 	e.enqueue(len(e.waiting), s)
 	e.sequences[s.id] = s
 	e.totals.Requests++
@@ -76,12 +85,20 @@ func (e *Engine) Abort(now time.Duration, id ID) bool {
 	if !ok {
 		return false
 	}
-	if i := slices.Index(e.running, s); i >= 0 {
-		e.running = slices.Delete(e.running, i, i+1)
-	} else {
+	if !remove(&e.running, s) && !remove(&e.receiving, s) && !e.withdraw(s) {
 		e.dequeue(slices.Index(e.waiting, s))
 	}
 	e.end(s, true)
+	return true
+}
+
+// remove takes s out of list, if it is there.
+func remove(list *[]*sequence, s *sequence) bool {
+	i := slices.Index(*list, s)
+	if i < 0 {
+		return false
+	}
+	*list = slices.Delete(*list, i, i+1)
 	return true
 }
 
@@ -104,10 +121,13 @@ func (e *Engine) Next() (time.Duration, bool) {
 	if len(e.events) > 0 {
 		return e.now, true
 	}
-	if e.busy {
-		return e.iterEnd, true
+	if !e.busy && e.runnable() {
+		return e.now, true
 	}
-	return e.now, e.runnable()
+	if at, ok := e.due(); ok {
+		return at, true
+	}
+	return e.now, false
 }
 
 // SetWindow admits at most n sequences at a time and lets the others wait; a
@@ -127,23 +147,45 @@ func (e *Engine) Flush() bool {
 	return true
 }
 
-// advance runs the iterations that end up to and including now. An iteration
-// that would start exactly at now is left for Step, so that everything
-// submitted at that instant can still join it.
+// advance ends the iterations and transfers that are due up to and including
+// now. An iteration that would start exactly at now is left for Step, so that
+// everything submitted at that instant can still join it.
 func (e *Engine) advance(now time.Duration) {
 	for {
-		if e.busy {
-			if e.iterEnd > now {
-				break
-			}
-			e.now = e.iterEnd
-			e.finish()
+		at, due := e.due()
+		if due && at <= e.now {
+			e.settle()
+			continue
 		}
-		if e.now >= now || !e.begin() {
+		if !e.busy && e.now < now && e.begin() {
+			continue
+		}
+		if !due || at > now {
 			break
 		}
+		e.now = at
+		e.settle()
 	}
 	e.now = max(e.now, now)
+}
+
+// due returns the moment at which the current iteration or a transfer ends,
+// whichever is first.
+func (e *Engine) due() (at time.Duration, ok bool) {
+	at, ok = e.iterEnd, e.busy
+	if len(e.line) > 0 && (!ok || e.line[0].sentAt < at) {
+		at, ok = e.line[0].sentAt, true
+	}
+	return at, ok
+}
+
+// settle ends what is due at this instant: a transfer before an iteration.
+func (e *Engine) settle() {
+	if len(e.line) > 0 && e.line[0].sentAt <= e.now {
+		e.sent()
+		return
+	}
+	e.finish()
 }
 
 func (e *Engine) limit() int {
@@ -153,10 +195,11 @@ func (e *Engine) limit() int {
 	return e.cfg.MaxRunning
 }
 
-// runnable reports whether begin would start an iteration. A running sequence
-// can always go on, and the first in the queue always fits an empty engine.
+// runnable reports whether begin would do something. A running sequence can
+// always go on; the first in the queue may have to wait for the blocks of
+// sequences that are being sent or received.
 func (e *Engine) runnable() bool {
-	return len(e.running) > 0 || len(e.waiting) > 0 && e.limit() > 0
+	return len(e.running) > 0 || e.admissible()
 }
 
 func (e *Engine) enqueue(i int, s *sequence) {

@@ -9,7 +9,8 @@ import (
 )
 
 // testConfig has round prices: 1 ms per prefill token, 10 ms per decode step,
-// 1 ms per further sequence, blocks of 4 tokens.
+// 1 ms per further sequence, blocks of 4 tokens, transfers of 5 ms plus 1 ms per
+// block.
 func testConfig() Config {
 	return Config{
 		KVBlocks: 100, BlockSize: 4, ContextLength: 400,
@@ -17,6 +18,9 @@ func testConfig() Config {
 		PrefillTokensPerSecond: 1000,
 		DecodeStep:             10 * time.Millisecond,
 		DecodePerSequence:      time.Millisecond,
+		BytesPerToken:          1000,
+		TransferBytesPerSecond: 4e6,
+		TransferLatency:        5 * time.Millisecond,
 	}
 }
 
@@ -333,7 +337,7 @@ func TestValidate(t *testing.T) {
 		t.Errorf("the default is refused: %v", err)
 	}
 	err := Config{}.Validate()
-	for _, flag := range []string{"--kv-blocks", "--block-size", "--context-length", "--max-running", "--chunk-tokens", "--prefill-tps"} {
+	for _, flag := range []string{"--kv-blocks", "--block-size", "--context-length", "--max-running", "--chunk-tokens", "--prefill-tps", "--kv-bytes-per-token", "--transfer-gb-s"} {
 		if err == nil || !contains(err.Error(), flag) {
 			t.Errorf("%v does not name %s", err, flag)
 		}

@@ -8,9 +8,6 @@ import (
 // begin composes an iteration from the running sequences and as many waiting
 // ones as fit, and starts it now. It reports false if there is nothing to do.
 func (e *Engine) begin() bool {
-	if !e.runnable() {
-		return false
-	}
 	budget := e.cfg.ChunkTokens
 	prefill, decoding := 0, 0
 	schedule := func(s *sequence) {
@@ -36,10 +33,18 @@ func (e *Engine) begin() bool {
 		}
 	}
 	// Whoever was just thrown out would be let in again by what it freed.
-	for !preempted && budget > 0 && e.admit() {
-		schedule(e.running[len(e.running)-1])
+	for !preempted && budget > 0 {
+		s := e.admit()
+		if s == nil {
+			break
+		}
+		if !s.awaitsKV() {
+			schedule(s)
+		}
 	}
-
+	if len(e.running) == 0 {
+		return false
+	}
 	e.busy = true
 	e.iterEnd = e.now + e.cfg.iterationTime(prefill, decoding)
 	return true
@@ -76,28 +81,47 @@ func (e *Engine) preempt(s *sequence) {
 	e.emit(s, Preempted)
 }
 
-// admit moves the first waiting sequence to the running ones, with blocks for
-// everything it has to prefill, and reports whether it did. A later sequence
-// never overtakes an earlier one.
-func (e *Engine) admit() bool {
-	if len(e.waiting) == 0 || len(e.running) >= e.limit() {
+// admissible reports whether the first waiting sequence can be admitted now.
+func (e *Engine) admissible() bool {
+	if len(e.waiting) == 0 {
 		return false
 	}
-	s := e.waiting[0]
-	hashes := e.reusable(s)
-	matched, idle := e.pool.match(hashes)
-	need := e.cfg.blocksFor(s.total()) - matched
+	_, _, ok := e.fits(e.waiting[0])
+	return ok
+}
+
+// fits reports whether s can be admitted, how many of its blocks are in the
+// cache, and how many it needs besides.
+func (e *Engine) fits(s *sequence) (matched, need int, ok bool) {
+	admitted := len(e.running) + len(e.receiving)
+	if admitted >= e.limit() {
+		return 0, 0, false
+	}
+	matched, idle := e.pool.match(e.reusable(s))
+	need = e.cfg.blocksFor(s.total()) - matched
 	// While others run, one block in a hundred stays back for their decode.
 	spare := 0
-	if len(e.running) > 0 {
+	if admitted > 0 {
 		spare = e.cfg.KVBlocks / 100
 	}
-	if need+spare > e.pool.available()-idle {
-		return false
-	}
+	return matched, need, need+spare <= e.pool.available()-idle
+}
 
+// admit takes the first waiting sequence in, with blocks for its whole prompt,
+// and returns it: among the running ones, or the receiving ones if its KV comes
+// from elsewhere. It returns nil if the sequence has to wait; a later one never
+// overtakes an earlier one.
+func (e *Engine) admit() *sequence {
+	if len(e.waiting) == 0 {
+		return nil
+	}
+	s := e.waiting[0]
+	matched, need, ok := e.fits(s)
+	if !ok {
+		return nil
+	}
 	e.dequeue(0)
-	for _, h := range hashes[:matched] {
+	for _, h := range e.reusable(s)[:matched] {
 		s.shared = append(s.shared, e.pool.hold(h))
 	}
 	e.pool.take(need)
@@ -107,11 +131,17 @@ func (e *Engine) admit() bool {
 		s.admitted = true
 		s.cached = s.computed
 		e.totals.PromptTokens += uint64(s.req.PromptTokens)
-		e.totals.CachedTokens += uint64(s.cached)
+		if !s.awaitsKV() {
+			e.totals.CachedTokens += uint64(s.cached)
+		}
 	}
-	e.running = append(e.running, s)
+	if s.awaitsKV() {
+		e.receiving = append(e.receiving, s)
+	} else {
+		e.running = append(e.running, s)
+	}
 	e.emit(s, Admitted)
-	return true
+	return s
 }
 
 // reusable returns the hashes that s may take from the cache: all its full
@@ -138,11 +168,11 @@ func (e *Engine) finish() {
 			produced++
 			e.emit(s, Token)
 		}
-		if s.generated < s.req.OutputTokens || s.computed < s.req.PromptTokens {
+		if s.incomplete() {
 			kept = append(kept, s)
 			continue
 		}
-		e.end(s, false)
+		e.complete(s)
 	}
 	clear(e.running[len(kept):])
 	e.running = kept

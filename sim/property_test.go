@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,8 +59,14 @@ func checkAccounts(t interface{ Errorf(string, ...any) }, e *Engine) {
 	if backlog != e.backlog {
 		t.Errorf("backlog %d, books say %d", backlog, e.backlog)
 	}
-	if len(e.waiting)+len(e.running) != len(e.sequences) {
-		t.Errorf("%d waiting + %d running, %d known", len(e.waiting), len(e.running), len(e.sequences))
+	if n := len(e.waiting) + len(e.running) + len(e.receiving) + len(e.sending); n != len(e.sequences) {
+		t.Errorf("%d waiting + %d running + %d receiving + %d sending, %d known",
+			len(e.waiting), len(e.running), len(e.receiving), len(e.sending), len(e.sequences))
+	}
+	for i, s := range e.line {
+		if !slices.Contains(e.sending, s) || i > 0 && s.sentAt < e.line[i-1].sentAt {
+			t.Errorf("sequence %d is on the line out of order or without being sent", s.id)
+		}
 	}
 }
 
@@ -74,10 +81,13 @@ func atRest(t *testing.T, e *Engine) {
 
 // call is one input to an engine.
 type call struct {
-	At     time.Duration
-	Submit *Request
-	Abort  ID
-	Window int // valid if neither of the above
+	At       time.Duration
+	Submit   *Request
+	Abort    ID
+	Transfer ID
+	Deliver  ID
+	Delivery Delivery
+	Window   int // valid if none of the above
 }
 
 func calls(t *rapid.T) []call {
@@ -86,18 +96,29 @@ func calls(t *rapid.T) []call {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) call {
 		at += time.Duration(rapid.IntRange(0, 30_000).Draw(t, "gap_us")) * time.Microsecond
 		c := call{At: at}
-		switch rapid.IntRange(0, 9).Draw(t, "what") {
+		someone := func() ID { return ID(rapid.Uint64Range(1, uint64(ids)+1).Draw(t, "whom")) }
+		switch rapid.IntRange(0, 14).Draw(t, "what") {
 		default:
 			prompt := rapid.IntRange(1, 60).Draw(t, "prompt")
 			output := rapid.IntRange(0, 30).Draw(t, "output")
 			hashed := rapid.IntRange(0, (prompt+output)/4).Draw(t, "hashed")
 			c.Submit = &Request{
 				PromptTokens: prompt, OutputTokens: output,
-				Blocks: chain(rapid.IntRange(1, 3).Draw(t, "family"), hashed),
+				Blocks:   chain(rapid.IntRange(1, 3).Draw(t, "family"), hashed),
+				Handover: Handover(rapid.IntRange(int(Keep), int(Receive)).Draw(t, "handover")),
 			}
 			ids++
 		case 0, 1, 2:
-			c.Abort = ID(rapid.Uint64Range(1, uint64(ids)+1).Draw(t, "abort"))
+			c.Abort = someone()
+		case 4, 5:
+			c.Transfer = someone()
+		case 6, 7:
+			c.Deliver = someone()
+			c.Delivery = Delivery{
+				Tokens: rapid.IntRange(0, 80).Draw(t, "tokens"),
+				Cached: rapid.IntRange(0, 80).Draw(t, "cached"),
+				First:  rapid.Bool().Draw(t, "first"),
+			}
 		case 3:
 			c.Window = rapid.IntRange(-1, 3).Draw(t, "window")
 		}
@@ -112,6 +133,10 @@ func (c call) apply(e *Engine) {
 		_, _ = e.Submit(c.At, *c.Submit)
 	case c.Abort != 0:
 		e.Abort(c.At, c.Abort)
+	case c.Transfer != 0:
+		e.Transfer(c.At, c.Transfer)
+	case c.Deliver != 0:
+		e.Deliver(c.At, c.Deliver, c.Delivery)
 	default:
 		e.SetWindow(c.At, c.Window)
 	}
@@ -124,6 +149,26 @@ func smallEngine(t *rapid.T) Config {
 	cfg.MaxQueue = rapid.IntRange(0, 6).Draw(t, "queue")
 	cfg.ChunkTokens = rapid.IntRange(3, 64).Draw(t, "chunk")
 	return cfg
+}
+
+// settleAll runs e until everything is done, with all that it waits for given.
+func settleAll(e *Engine, check func()) (events []Event) {
+	e.SetWindow(e.Now(), -1)
+	for {
+		for at, ok := e.Next(); ok; at, ok = e.Next() {
+			events = append(events, e.Step(at)...)
+			check()
+		}
+		switch {
+		case len(e.sending) > 0:
+			e.Transfer(e.Now(), e.sending[0].id)
+		case len(e.receiving) > 0:
+			e.Deliver(e.Now(), e.receiving[0].id, Delivery{Tokens: 1 << 20, First: true})
+		default:
+			return events
+		}
+		check()
+	}
 }
 
 func TestBlocksAreConserved(t *testing.T) {
@@ -139,11 +184,7 @@ func TestBlocksAreConserved(t *testing.T) {
 			events = append(events, e.Step(c.At)...)
 			checkAccounts(t, e)
 		}
-		e.SetWindow(e.Now(), -1)
-		for at, ok := e.Next(); ok; at, ok = e.Next() {
-			events = append(events, e.Step(at)...)
-			checkAccounts(t, e)
-		}
+		events = append(events, settleAll(e, func() { checkAccounts(t, e) })...)
 		if l := e.Ledger(e.Now()); l.Held != 0 || len(l.Holdings) != 0 {
 			t.Fatalf("ledger at rest: %+v", l)
 		}
@@ -156,6 +197,7 @@ func checkLives(t *rapid.T, events []Event, totals Totals) {
 	type life struct {
 		tokens  int
 		running bool
+		ready   bool
 		done    bool
 	}
 	lives := map[ID]*life{}
@@ -183,9 +225,14 @@ func checkLives(t *rapid.T, events []Event, totals Totals) {
 			l.running = false
 		case Token:
 			l.tokens++
-			if !l.running || ev.Tokens != l.tokens {
+			if !l.running || l.ready || ev.Tokens != l.tokens {
 				t.Fatalf("token out of turn: %+v after %+v", ev, l)
 			}
+		case Ready:
+			if l.ready || !l.running {
+				t.Fatalf("ready out of turn: %+v after %+v", ev, l)
+			}
+			l.ready = true
 		case Done:
 			l.done = true
 		}
@@ -223,11 +270,7 @@ func TestStepsDoNotMatter(t *testing.T) {
 					}
 				}
 			}
-			e.SetWindow(e.Now(), -1)
-			for at, ok := e.Next(); ok; at, ok = e.Next() {
-				events = append(events, e.Step(at)...)
-			}
-			return events
+			return append(events, settleAll(e, func() {})...)
 		}
 		if diff := cmp.Diff(run(false), run(true)); diff != "" {
 			t.Fatal(diff)

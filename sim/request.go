@@ -20,10 +20,28 @@ type Request struct {
 	// beforehand because answers are decided elsewhere; 0 computes the prompt
 	// only, as an embedding does.
 	OutputTokens int
+	// Handover says whether the KV of the sequence comes from or goes to another
+	// engine.
+	Handover Handover
 	// Blocks are the hashes of the full blocks of prompt and output, in order.
 	// Blocks without a hash are neither found in nor added to the cache.
 	Blocks []BlockHash
 }
+
+// Handover is what happens to the KV of a sequence besides being computed.
+type Handover uint8
+
+// The zero Handover computes the KV here and frees it at the end.
+const (
+	// Keep: nothing leaves or enters the engine.
+	Keep Handover = iota
+	// Send: when all is computed the sequence is Ready. It then keeps its
+	// blocks, outside the batch, until Transfer has sent them or it is aborted.
+	Send
+	// Receive: on admission the sequence gets blocks for its prompt and then
+	// waits, outside the batch, for Deliver.
+	Receive
+)
 
 // Errors of Submit.
 var (
@@ -39,7 +57,8 @@ var (
 type EventKind uint8
 
 // The life of a sequence is Admitted, Token…, Done; a Preempted is followed by
-// another Admitted. An aborted sequence may be Done at any point.
+// another Admitted. One that is sent is Ready before it is Done. An aborted
+// sequence may be Done at any point.
 const (
 	// Admitted: the sequence left the queue. Cached tells its prefix hits.
 	Admitted EventKind = iota + 1
@@ -47,6 +66,8 @@ const (
 	Token
 	// Preempted: the sequence lost its KV blocks and waits again.
 	Preempted
+	// Ready: all is computed, and the KV waits to be sent.
+	Ready
 	// Done: the last event of the sequence.
 	Done
 )
@@ -76,6 +97,10 @@ type sequence struct {
 	shared    []*block
 	private   int
 	preempted int // times
+
+	delivered bool          // of Receive: its KV has come, or never will
+	asked     time.Duration // of Send: when Transfer was called
+	sentAt    time.Duration // of Send on the line: when the transfer ends
 }
 
 // total counts the tokens known so far. The KV of all of them is needed for
@@ -87,6 +112,15 @@ func (s *sequence) total() int { return s.req.PromptTokens + s.generated }
 func (s *sequence) remaining() int { return s.total() - s.computed }
 
 func (s *sequence) decoding() bool { return s.generated > 0 && s.remaining() == 1 }
+
+// incomplete reports whether anything is left to compute.
+func (s *sequence) incomplete() bool {
+	return s.generated < s.req.OutputTokens || s.computed < s.req.PromptTokens
+}
+
+// awaitsKV reports whether the KV of the prompt is still to come from another
+// engine.
+func (s *sequence) awaitsKV() bool { return s.req.Handover == Receive && !s.delivered }
 
 func (s *sequence) blocks() int { return len(s.shared) + s.private }
 

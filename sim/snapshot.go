@@ -11,6 +11,9 @@ type Totals struct {
 	PromptTokens    uint64 // of admitted sequences
 	CachedTokens    uint64 // the share of PromptTokens found in the cache
 	GeneratedTokens uint64
+	Sent            uint64 // sequences whose KV was sent
+	SentBytes       uint64
+	Received        uint64 // sequences whose KV came from elsewhere
 }
 
 // Loads is what an engine reports to those who balance load.
@@ -30,7 +33,13 @@ type Loads struct {
 	CacheHitRate   float64 // cached prompt tokens / prompt tokens, 0 to 1
 	MaxRunning     int
 	Preempted      int // waiting sequences that have been pre-empted
-	Totals         Totals
+	Sending        int // computed sequences that hold KV until it is sent
+	Receiving      int // admitted sequences whose KV is still to come
+	// TransferTime and TransferSpeed are those of the last KV sent, the latter
+	// in bytes per second; 0 before the first.
+	TransferTime  time.Duration
+	TransferSpeed float64
+	Totals        Totals
 }
 
 // Loads reports the engine's load at now.
@@ -45,6 +54,10 @@ func (e *Engine) Loads(now time.Duration) Loads {
 		KVUsage:               float64(e.pool.used()) / float64(e.cfg.KVBlocks),
 		GenThroughput:         e.meter.read(e.now),
 		MaxRunning:            e.cfg.MaxRunning,
+		Sending:               len(e.sending),
+		Receiving:             len(e.receiving),
+		TransferTime:          e.lastTransfer,
+		TransferSpeed:         e.lastSpeed,
 		Totals:                e.totals,
 	}
 	for _, s := range e.running {
@@ -63,11 +76,27 @@ func (e *Engine) Loads(now time.Duration) Loads {
 	return l
 }
 
+// State is where a sequence is.
+type State uint8
+
+// The states of a sequence. It holds blocks in all but the first.
+const (
+	Waiting   State = iota
+	Running         // in the batch
+	Sending         // computed; its KV waits to be sent, or is being sent
+	Receiving       // its KV is still to come
+)
+
+// String is the name of the state in lower case.
+func (s State) String() string {
+	return [...]string{"waiting", "running", "sending", "receiving"}[s]
+}
+
 // Holding is one sequence's line in the ledger.
 type Holding struct {
 	ID      ID
 	Label   string
-	Running bool // else it waits
+	State   State
 	Blocks  int
 	Arrived time.Duration
 	Tokens  int // output tokens so far
@@ -80,7 +109,7 @@ type Ledger struct {
 	Held     int
 	Cached   int // evictable content of the prefix cache
 	Free     int
-	Holdings []Holding // the running ones, then the waiting ones
+	Holdings []Holding // the running, receiving, sending, then the waiting ones
 }
 
 // Ledger returns the block accounts at now.
@@ -93,17 +122,16 @@ func (e *Engine) Ledger(now time.Duration) Ledger {
 		Free:     e.pool.free,
 		Holdings: make([]Holding, 0, len(e.sequences)),
 	}
-	add := func(s *sequence, running bool) {
-		l.Holdings = append(l.Holdings, Holding{
-			ID: s.id, Label: s.req.Label, Running: running,
-			Blocks: s.blocks(), Arrived: s.arrived, Tokens: s.generated,
-		})
-	}
-	for _, s := range e.running {
-		add(s, true)
-	}
-	for _, s := range e.waiting {
-		add(s, false)
+	for _, group := range []struct {
+		state State
+		list  []*sequence
+	}{{Running, e.running}, {Receiving, e.receiving}, {Sending, e.sending}, {Waiting, e.waiting}} {
+		for _, s := range group.list {
+			l.Holdings = append(l.Holdings, Holding{
+				ID: s.id, Label: s.req.Label, State: group.state,
+				Blocks: s.blocks(), Arrived: s.arrived, Tokens: s.generated,
+			})
+		}
 	}
 	return l
 }

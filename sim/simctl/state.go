@@ -16,7 +16,14 @@ type Ledger struct {
 	// Held counts those that a rule holds back.
 	Held    int `json:"held"`
 	Waiting int `json:"waiting"` // sequences in the queue
-	Running int `json:"running"` // sequences with KV blocks
+	Running int `json:"running"` // sequences in the batch
+	// Transferring counts the sequences that hold blocks outside the batch:
+	// computed ones whose KV waits to be fetched or is being sent, and admitted
+	// ones whose KV is still to come.
+	Transferring int `json:"transferring"`
+	// Rooms counts the bootstrap rooms that a request or a peer has open at
+	// this engine's bootstrap port.
+	Rooms int `json:"rooms"`
 
 	BlocksTotal  int `json:"blocks_total"`
 	BlocksHeld   int `json:"blocks_held"`   // owned by requests
@@ -30,14 +37,14 @@ type Ledger struct {
 
 // Idle reports whether nothing is in flight and no block is held.
 func (l Ledger) Idle() bool {
-	return l.InFlight == 0 && l.BlocksHeld == 0 && l.Waiting == 0 && l.Running == 0
+	return l.InFlight == 0 && l.BlocksHeld == 0 && l.Waiting == 0 && l.Running == 0 && l.Transferring == 0 && l.Rooms == 0
 }
 
 // Holding is one sequence. A request for n answers is n sequences.
 type Holding struct {
 	ID     uint64 `json:"id"`
 	RID    string `json:"rid"`
-	State  string `json:"state"` // "waiting" or "running"
+	State  string `json:"state"` // "waiting", "running", "sending" or "receiving"
 	Blocks int    `json:"blocks"`
 	Tokens int    `json:"tokens"` // output tokens so far
 }

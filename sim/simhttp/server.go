@@ -170,15 +170,16 @@ func (s *Server) Ledger() simctl.Ledger {
 		core := e.Ledger(now)
 		l.BlocksTotal, l.BlocksHeld, l.BlocksCached, l.BlocksFree = core.Total, core.Held, core.Cached, core.Free
 		for _, h := range core.Holdings {
-			state := "waiting"
-			if h.Running {
-				state = "running"
-				l.Running++
-			} else {
+			switch h.State {
+			case sim.Waiting:
 				l.Waiting++
+			case sim.Running:
+				l.Running++
+			default:
+				l.Transferring++
 			}
 			l.Requests = append(l.Requests, simctl.Holding{
-				ID: uint64(h.ID), RID: h.Label, State: state, Blocks: h.Blocks, Tokens: h.Tokens,
+				ID: uint64(h.ID), RID: h.Label, State: h.State.String(), Blocks: h.Blocks, Tokens: h.Tokens,
 			})
 		}
 	})
