@@ -51,6 +51,12 @@ func (e *Engine) Deliver(now time.Duration, id ID, d Delivery) bool {
 	return true
 }
 
+// Awaits reports whether a sequence is admitted and waits for Deliver.
+func (e *Engine) Awaits(id ID) bool {
+	s, ok := e.sequences[id]
+	return ok && slices.Contains(e.receiving, s)
+}
+
 // Transfer puts the KV of a Ready sequence on the line. The sequence is Done,
 // and its blocks are free, when all of it is sent. Transfers leave one after
 // another; one that is aborted keeps its place on the line. Transfer reports

@@ -67,6 +67,13 @@ func (c *Client) Ledger(ctx context.Context) (Ledger, error) {
 	return l, err
 }
 
+// Transfers returns what has happened between the engine and others.
+func (c *Client) Transfers(ctx context.Context) (Transfers, error) {
+	var t Transfers
+	err := c.call(ctx, http.MethodGet, "/transfers", nil, &t)
+	return t, err
+}
+
 // Records returns the recorded requests for path, in order of arrival; all of
 // them if path is empty.
 func (c *Client) Records(ctx context.Context, path string) ([]Record, error) {

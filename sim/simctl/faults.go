@@ -51,6 +51,26 @@ type Faults struct {
 	Freeze bool `json:"freeze,omitempty"`
 	// Record keeps every request for Records.
 	Record bool `json:"record,omitempty"`
+	// Transfer is what goes wrong with KV that other engines fetch here.
+	Transfer *TransferFault `json:"transfer,omitempty"`
+}
+
+// TransferFault acts on the bootstrap port of an SGLang prefill engine and on
+// the side channel of a vLLM producer.
+type TransferFault struct {
+	// Refuse closes the port: new connections are refused.
+	Refuse bool `json:"refuse,omitempty"`
+	// Hold keeps computed KV, and whoever waits for it, until the faults are
+	// replaced. Delay keeps it for so long.
+	Hold  bool     `json:"hold,omitempty"`
+	Delay Duration `json:"delay,omitempty"`
+	// WrongRoom opens another room than the one of the request.
+	WrongRoom bool `json:"wrong_room,omitempty"`
+	// Drop breaks the connection in the middle of what is handed over.
+	Drop bool `json:"drop,omitempty"`
+	// Params is a JSON object whose members are added to kv_transfer_params of
+	// answers.
+	Params json.RawMessage `json:"params,omitempty"`
 }
 
 // Match selects requests. Empty fields match everything.
@@ -134,6 +154,14 @@ func (f Faults) Validate() error {
 	}
 	if f.Reset < 0 {
 		bad("reset must not be negative")
+	}
+	if t := f.Transfer; t != nil {
+		if t.Delay < 0 {
+			bad("transfer.delay must not be negative")
+		}
+		if len(t.Params) > 0 && json.Unmarshal(t.Params, new(map[string]json.RawMessage)) != nil {
+			bad("transfer.params must be an object")
+		}
 	}
 	for i, r := range f.Rules {
 		if err := r.validate(); err != nil {

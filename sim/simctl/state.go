@@ -49,6 +49,30 @@ type Holding struct {
 	Tokens int    `json:"tokens"` // output tokens so far
 }
 
+// Transfers counts what has happened between an engine and others since it
+// started.
+type Transfers struct {
+	// Sent and Received count sequences whose KV has left or come.
+	Sent      uint64 `json:"sent"`
+	SentBytes uint64 `json:"sent_bytes"`
+	Received  uint64 `json:"received"`
+	// BootstrapFailed counts sequences whose two sides did not meet, Failed those
+	// whose KV did not come after that, or could not be loaded.
+	BootstrapFailed uint64 `json:"bootstrap_failed"`
+	Failed          uint64 `json:"failed"`
+	// Expired counts sequences of vLLM whose KV nobody fetched in time.
+	Expired uint64 `json:"expired"`
+	// Recomputed counts requests at a vLLM consumer that came without usable
+	// parameters, or whose KV could not be loaded and was computed there.
+	Recomputed uint64 `json:"recomputed"`
+	// Encoded counts the media that this engine has encoded. Of those that a
+	// consumer had not seen before, EmbeddingHits were found at an encoder and
+	// EmbeddingMisses were not.
+	Encoded         uint64 `json:"encoded"`
+	EmbeddingHits   uint64 `json:"embedding_hits"`
+	EmbeddingMisses uint64 `json:"embedding_misses"`
+}
+
 // Record is one request as it arrived.
 type Record struct {
 	Seq     int         `json:"seq"` // 1 is the first since the engine started
@@ -107,6 +131,9 @@ type EngineInfo struct {
 	Addr   string `json:"addr"`
 	Engine string `json:"engine"`
 	Model  string `json:"model"`
+	Role   string `json:"role"` // "null", "prefill", "decode" or "encode"
+	// PeerAddr is the bootstrap or side channel port, if there is one.
+	PeerAddr string `json:"peer_addr,omitempty"`
 }
 
 // Released answers a release.

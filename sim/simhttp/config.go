@@ -38,6 +38,8 @@ type Config struct {
 	APIKey string
 	// MaxBodyBytes bounds request bodies.
 	MaxBodyBytes int64
+	// Disagg is the engine's part among others.
+	Disagg Disaggregation
 }
 
 // DefaultConfig is an SGLang engine in real time.
@@ -51,6 +53,7 @@ func DefaultConfig() Config {
 		Lengths:             simtext.Lengths{Min: 16, Max: 160},
 		EmbeddingDimensions: 64,
 		MaxBodyBytes:        64 << 20,
+		Disagg:              defaultDisaggregation(),
 	}
 }
 
@@ -77,7 +80,7 @@ func (c Config) Validate() error {
 	if c.MaxBodyBytes < 1 {
 		bad("--max-body-bytes must be positive, not %d", c.MaxBodyBytes)
 	}
-	return errors.Join(faults...)
+	return errors.Join(append(faults, c.Disagg.validate(c.Kind)...)...)
 }
 
 // The limits of one request.

@@ -36,6 +36,9 @@ func (s *Server) controlRoutes() {
 	c.HandleFunc("GET /_sim/ledger", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, s.Ledger())
 	})
+	c.HandleFunc("GET /_sim/transfers", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, s.Transfers())
+	})
 	c.HandleFunc("GET /_sim/records", func(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, s.records.list(r.URL.Query().Get("path")))
 	})

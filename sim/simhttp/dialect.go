@@ -36,6 +36,10 @@ type dialect struct {
 	chunkTail  string // after the choices of a chunk
 	answerTail string // after the usage of a whole answer
 	usageTail  string // inside the usage
+	// kvParams adds kv_transfer_params to whole answers.
+	kvParams bool
+	// streamError is the event that ends a stream in place of an answer.
+	streamError func(*apiError) any
 	// stop renders what an answer stopped at.
 	stop func(a simtext.Answer) string
 }
@@ -72,6 +76,9 @@ func sglangDialect() dialect {
 		chunkTail:  `,"usage":null`,
 		answerTail: `,"metadata":{"weight_version":"default"}`,
 		usageTail:  `,"reasoning_tokens":0`,
+		streamError: func(e *apiError) any {
+			return map[string]any{"error": sglangError(e)}
+		},
 		stop: func(a simtext.Answer) string {
 			switch {
 			case a.StopString != "":
@@ -103,7 +110,9 @@ func vllmDialect() dialect {
 		mergeLast:    true,
 		message:      `,"refusal":null,"annotations":null,"audio":null,"function_call":null,"tool_calls":[],"reasoning_content":null`,
 		stopKey:      "stop_reason",
-		answerTail:   `,"prompt_logprobs":null,"kv_transfer_params":null`,
+		answerTail:   `,"prompt_logprobs":null`,
+		kvParams:     true,
+		streamError:  vllmError,
 		stop: func(a simtext.Answer) string {
 			switch {
 			case a.StopString != "":

@@ -2,7 +2,6 @@ package simhttp
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -21,6 +20,7 @@ type driver struct {
 	origin   time.Time // the real time of the engine's time 0
 	pausedAt time.Time // zero while time runs
 	slots    map[sim.ID]slot
+	jobs     map[*job]struct{} // those that are not closed
 }
 
 // slot is where the progress of a sequence is kept.
@@ -29,33 +29,10 @@ type slot struct {
 	index int
 }
 
-// job is the work of one HTTP request: one sequence or several.
-type job struct {
-	rids   []string
-	driver *driver
-	// changed holds one: "progress has something new".
-	changed    chan struct{}
-	everyToken bool
-
-	// Guarded by driver.mu.
-	sequences []progress
-	left      int // sequences that are not done
-}
-
-// progress is how far one sequence is.
-type progress struct {
-	id      sim.ID
-	tokens  int
-	cached  int // prompt tokens found in the prefix cache
-	done    bool
-	aborted bool
-	first   time.Time // when the first token came, in real time
-}
-
 func newDriver(engine *sim.Engine, scale float64, clock func() time.Time) *driver {
 	return &driver{
 		scale: scale, clock: clock, origin: clock(), engine: engine,
-		wake: make(chan struct{}, 1), slots: make(map[sim.ID]slot),
+		wake: make(chan struct{}, 1), slots: make(map[sim.ID]slot), jobs: make(map[*job]struct{}),
 	}
 }
 
@@ -69,63 +46,6 @@ func (d *driver) now() time.Duration {
 		at = d.pausedAt
 	}
 	return time.Duration(float64(at.Sub(d.origin)) / d.scale)
-}
-
-// submit queues all requests or none. With everyToken the job signals each
-// token, else only its end.
-func (d *driver) submit(rids []string, requests []sim.Request, everyToken bool) (*job, error) {
-	j := &job{
-		rids: rids, driver: d, changed: make(chan struct{}, 1), everyToken: everyToken,
-		sequences: make([]progress, len(requests)), left: len(requests),
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	now := d.now()
-	for i, r := range requests {
-		id, err := d.engine.Submit(now, r)
-		if err != nil {
-			d.abortLocked(j)
-			for _, p := range j.sequences[:i] {
-				delete(d.slots, p.id)
-			}
-			return nil, err
-		}
-		j.sequences[i].id = id
-		d.slots[id] = slot{job: j, index: i}
-	}
-	d.poke()
-	return j, nil
-}
-
-// abort ends what is left of j and frees its blocks before it returns.
-func (d *driver) abort(j *job) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.abortLocked(j)
-	d.poke()
-}
-
-func (d *driver) abortLocked(j *job) {
-	now := d.now()
-	for _, p := range j.sequences {
-		if p.id != 0 && !p.done {
-			d.engine.Abort(now, p.id)
-		}
-	}
-}
-
-// abortWhere aborts the jobs that match.
-func (d *driver) abortWhere(match func(rid string) bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	seen := map[*job]bool{}
-	for _, s := range d.slots {
-		if j := s.job; !seen[j] && slices.ContainsFunc(j.rids, match) {
-			seen[j] = true
-			d.abortLocked(j)
-		}
-	}
-	d.poke()
 }
 
 // do gives f the engine and its time.
@@ -215,44 +135,34 @@ func (d *driver) dispatch(ev sim.Event) {
 		return // of a batch that was refused as a whole
 	}
 	j, p := s.job, &s.job.sequences[s.index]
-	p.tokens, p.cached = ev.Tokens, ev.Cached
-	if ev.Kind == sim.Token && ev.Tokens == 1 {
-		p.first = d.clock()
+	if !p.done {
+		p.tokens, p.cached = ev.Tokens, ev.Cached
 	}
-	if ev.Kind == sim.Done {
-		p.done, p.aborted = true, ev.Aborted
-		delete(d.slots, ev.ID)
-		j.left--
-	}
-	if j.left > 0 && !j.everyToken {
-		return
-	}
-	select {
-	case j.changed <- struct{}{}:
-	default:
-	}
-}
-
-// progress copies the state of all sequences into dst.
-func (j *job) progress(dst []progress) []progress {
-	j.driver.mu.Lock()
-	defer j.driver.mu.Unlock()
-	return append(dst[:0], j.sequences...)
-}
-
-// wait returns when all sequences are done, or with the error of ctx.
-func (j *job) wait(ctx context.Context) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-j.changed:
-			j.driver.mu.Lock()
-			left := j.left
-			j.driver.mu.Unlock()
-			if left == 0 {
-				return nil
-			}
+	switch ev.Kind {
+	case sim.Token:
+		if ev.Tokens == 1 {
+			p.first = d.clock()
 		}
+	case sim.Admitted:
+		if d.engine.Awaits(ev.ID) {
+			p.openGate()
+		}
+	case sim.Ready:
+		if j.onReady != nil {
+			j.settle(p, false)
+			j.onReady(s.index, ev.ID)
+		}
+		p.openGate()
+	case sim.Done:
+		j.settle(p, ev.Aborted)
+		p.ended, p.lost = true, ev.Aborted
+		p.openGate()
+		if p.over != nil {
+			close(p.over)
+		}
+		delete(d.slots, ev.ID)
+	}
+	if j.left == 0 || j.everyToken {
+		j.signal()
 	}
 }

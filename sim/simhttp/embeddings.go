@@ -89,4 +89,5 @@ func (e *embeddingFormat) encode(v []float32) json.RawMessage {
 func (e *embeddingFormat) opening(dst []byte, _ int) []byte                  { return dst }
 func (e *embeddingFormat) delta(dst []byte, _ int, _ progress) []byte        { return dst }
 func (e *embeddingFormat) last(dst []byte, _ int, _ progress, _ bool) []byte { return dst }
+func (e *embeddingFormat) failed(dst []byte, _ *apiError) []byte             { return dst }
 func (e *embeddingFormat) closing(dst []byte, _ []progress) []byte           { return dst }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"smg/sim/simctl"
 )
@@ -16,13 +17,14 @@ type faultBox struct {
 	seen   []int // matching requests so far, per rule
 	held   []*hold
 	thaw   chan struct{} // closed when time runs; open while frozen
+	next   chan struct{} // closed when the faults are replaced
 }
 
 // hold is one request that waits for its release.
 type hold struct{ free chan struct{} }
 
 func newFaultBox() *faultBox {
-	b := &faultBox{thaw: make(chan struct{})}
+	b := &faultBox{thaw: make(chan struct{}), next: make(chan struct{})}
 	close(b.thaw)
 	return b
 }
@@ -47,6 +49,43 @@ func (b *faultBox) set(f simctl.Faults) {
 	b.faults = f
 	b.seen = make([]int, len(f.Rules))
 	b.releaseLocked(0)
+	close(b.next)
+	b.next = make(chan struct{})
+}
+
+// transfer returns the faults in what is handed to other engines.
+func (b *faultBox) transfer() simctl.TransferFault {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.faults.Transfer == nil {
+		return simctl.TransferFault{}
+	}
+	return *b.faults.Transfer
+}
+
+// holdTransfer waits while a fault holds back what is handed to other engines,
+// or until over is closed.
+func (b *faultBox) holdTransfer(ctx context.Context, over <-chan struct{}) error {
+	if d := b.transfer().Delay; d > 0 {
+		if err := sleep(ctx, time.Duration(d)); err != nil {
+			return err
+		}
+	}
+	for {
+		b.mu.Lock()
+		held, next := b.faults.Transfer != nil && b.faults.Transfer.Hold, b.next
+		b.mu.Unlock()
+		if !held {
+			return nil
+		}
+		select {
+		case <-next:
+		case <-over:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 // match returns the rule for a request, nil if there is none.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -21,9 +22,12 @@ type Fleet struct {
 	listeners []net.Listener
 	control   net.Listener // may be nil
 	log       *slog.Logger
+	// peerListeners are those of the engines that have a port for others.
+	peerListeners []net.Listener
 }
 
-// NewFleet makes one engine like cfg for each listener, named by its address.
+// NewFleet makes one engine like cfg for each listener, named by its address,
+// and opens the ports that they have for other engines.
 // control may be nil. The fleet owns the listeners from here on, also if it
 // fails.
 func NewFleet(cfg Config, listeners []net.Listener, control net.Listener, clock func() time.Time, log *slog.Logger) (*Fleet, error) {
@@ -35,14 +39,39 @@ func NewFleet(cfg Config, listeners []net.Listener, control net.Listener, clock 
 		if err != nil {
 			return nil, errors.Join(err, f.close())
 		}
+		if err := f.listenForPeers(s, l); err != nil {
+			return nil, errors.Join(err, f.close())
+		}
 		f.servers = append(f.servers, s)
 	}
 	return f, nil
 }
 
+// listenForPeers opens the port for other engines, if s has one: on the host of
+// its own listener, and for engine i the i-th port from the configured one.
+func (f *Fleet) listenForPeers(s *Server, own net.Listener) error {
+	port, flag, ok := s.cfg.Disagg.listens(s.cfg.Kind)
+	if !ok {
+		return nil
+	}
+	if port > 0 {
+		port += len(f.servers)
+	}
+	host, _, err := net.SplitHostPort(own.Addr().String())
+	if err != nil {
+		return fmt.Errorf("listen for other engines: %w", err)
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
+	if err != nil {
+		return fmt.Errorf("listen for other engines (%s): %w", flag, err)
+	}
+	f.peerListeners = append(f.peerListeners, l)
+	return s.ListenForPeers(l)
+}
+
 func (f *Fleet) close() error {
 	var faults []error
-	for _, l := range f.listeners {
+	for _, l := range slices.Concat(f.listeners, f.peerListeners) {
 		faults = append(faults, l.Close())
 	}
 	if f.control != nil {
@@ -75,6 +104,7 @@ func (f *Fleet) Control() http.Handler {
 		for i, s := range f.servers {
 			list[i] = simctl.EngineInfo{
 				Index: i, Addr: f.listeners[i].Addr().String(), Engine: string(s.cfg.Kind), Model: s.cfg.Model,
+				Role: s.role(), PeerAddr: s.PeerAddr(),
 			}
 		}
 		writeJSON(w, http.StatusOK, list)

@@ -46,6 +46,9 @@ func (s *Server) generate(a *answer, _ *http.Request, f *fields) {
 	if err == nil {
 		err = s.fit(t, want)
 	}
+	if err == nil {
+		err = s.readTransfer(f, t)
+	}
 	if err != nil {
 		s.stats.refused.Add(1)
 		writeJSON(a, err.status, generateError(err))
@@ -133,6 +136,15 @@ func (g *generateFormat) last(dst []byte, choice int, p progress, _ bool) []byte
 	dst = append(dst, "data: "...)
 	dst = g.item(dst, choice, p)
 	return append(dst, "\n\n"...)
+}
+
+// failed renders the error of a stream that has begun.
+func (g *generateFormat) failed(dst []byte, e *apiError) []byte {
+	dst = append(dst, `data: {"text":"","output_ids":[],"meta_info":{"id":`...)
+	dst = appendString(dst, g.id)
+	dst = append(dst, `,"finish_reason":{"type":"abort","message":`...)
+	dst = appendString(dst, e.message)
+	return fmt.Appendf(dst, `,"status_code":%d,"err_type":%q}}}`+"\n\n", e.status, e.kind())
 }
 
 func (g *generateFormat) closing(dst []byte, _ []progress) []byte { return dst }

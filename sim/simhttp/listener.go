@@ -89,6 +89,14 @@ func (d *door) shut() error {
 	return err
 }
 
+// set shuts or opens the door.
+func (d *door) set(shut bool) error {
+	if shut {
+		return d.shut()
+	}
+	return d.open()
+}
+
 func (d *door) open() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

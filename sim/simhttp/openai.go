@@ -1,6 +1,7 @@
 package simhttp
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -25,6 +26,9 @@ func (s *Server) chat(a *answer, r *http.Request, f *fields) {
 			f.fail("messages", "%v", err)
 		}
 		t.prompts = []prompt{textPrompt(text)}
+	}
+	if f.err == nil {
+		s.readMedia(f, t, messages)
 	}
 	if !s.accept(a, t, f, want) {
 		return
@@ -69,6 +73,12 @@ func (s *Server) accept(a *answer, t *task, f *fields, want int) bool {
 	err := f.err
 	if err == nil {
 		err = s.fit(t, want)
+	}
+	if err == nil {
+		err = s.refuseEncoder(t)
+	}
+	if err == nil {
+		err = s.readTransfer(f, t)
 	}
 	if err != nil {
 		s.writeError(a, err)
@@ -153,7 +163,23 @@ func (o *openAIFormat) whole(t *task, states []progress) []byte {
 	dst = append(dst, "],"...)
 	dst = o.usage(dst, t.usageOf(states))
 	dst = append(dst, o.dialect.answerTail...)
+	if o.dialect.kvParams {
+		dst = append(dst, `,"kv_transfer_params":`...)
+		if o.kvAnswer == nil {
+			dst = append(dst, "null"...)
+		}
+		dst = append(dst, o.kvAnswer...)
+	}
 	return append(dst, '}')
+}
+
+// failed renders the error of a stream that has begun.
+func (o *openAIFormat) failed(dst []byte, e *apiError) []byte {
+	raw, err := json.Marshal(o.dialect.streamError(e))
+	if err != nil {
+		raw = []byte(`{}`) // strings and numbers always encode
+	}
+	return append(append(append(dst, "data: "...), raw...), "\n\n"...)
 }
 
 // partial is the text of the first n tokens.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"smg/sim"
@@ -21,6 +22,9 @@ type format interface {
 	// last appends the final event of a choice. With merged it carries the
 	// last token too.
 	last(dst []byte, choice int, p progress, merged bool) []byte
+	// failed appends the event of an error, after which only the closing mark
+	// follows.
+	failed(dst []byte, e *apiError) []byte
 	// closing appends what follows when all choices are done.
 	closing(dst []byte, states []progress) []byte
 }
@@ -34,20 +38,31 @@ func (s *Server) perform(a *answer, t *task, f format) {
 	}
 	requests := s.compose(t, exact)
 	arrived := s.clock()
-	j, err := s.driver.submit(t.rids, requests, t.stream)
-	if err != nil {
-		s.writeError(a, submitFault(err))
-		return
-	}
 	ctx := a.req.Context()
+	h := s.handoffOf(t)
+	if !t.receives(s.cfg.Disagg) {
+		// Who gets the KV of a prompt has no use for its media.
+		if fault := s.see(ctx, t); fault != nil {
+			s.writeError(a, fault)
+			return
+		}
+	}
+	// Only what is decoded here comes token by token.
+	_, prefills := h.(*prefillLeg)
+	j := s.driver.open(t.rids, len(requests), t.stream && !prefills)
 	// Not left to this goroutine, which may be stuck in a write.
 	stop := context.AfterFunc(ctx, func() { s.driver.abort(j) })
 	defer func() {
 		// Also when a rule breaks the answer off.
-		s.driver.abort(j)
+		s.driver.close(j)
 		stop()
 	}()
-
+	end, fault := s.start(ctx, h, j, requests)
+	defer end()
+	if fault != nil {
+		s.writeError(a, fault)
+		return
+	}
 	if t.stream {
 		s.stream(a, t, f, j, arrived)
 		return
@@ -55,10 +70,42 @@ func (s *Server) perform(a *answer, t *task, f format) {
 	if j.wait(ctx) != nil {
 		return
 	}
+	if fault := j.failure(); fault != nil {
+		s.writeError(a, fault)
+		return
+	}
 	states := j.progress(nil)
 	s.stats.observe(t, states, arrived, s.clock())
 	a.Header().Set("Content-Type", "application/json")
 	a.whole(http.StatusOK, f.whole(t, states))
+}
+
+// start queues the sequences of j and lets h move their KV. The function that it
+// returns ends all that.
+func (s *Server) start(ctx context.Context, h handoff, j *job, requests []sim.Request) (end func(), fault *apiError) {
+	if h == nil {
+		if err := s.driver.queueAll(j, requests); err != nil {
+			return func() {}, submitFault(err)
+		}
+		return func() {}, nil
+	}
+	if fault := h.begin(j, requests); fault != nil {
+		return h.end, fault
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var moving sync.WaitGroup
+	for i := range requests {
+		moving.Go(func() {
+			if fault := h.move(ctx, j, i); fault != nil {
+				s.driver.fail(j, fault)
+			}
+		})
+	}
+	return func() {
+		cancel()
+		moving.Wait()
+		h.end()
+	}, nil
 }
 
 func submitFault(err error) *apiError {
@@ -85,6 +132,13 @@ func (s *Server) stream(a *answer, t *task, f format, j *job, arrived time.Time)
 		case <-a.req.Context().Done():
 			return
 		case <-j.changed:
+		}
+		if fault := j.failure(); fault != nil {
+			s.stats.refused.Add(1)
+			if ev.send(f.failed(frame[:0], fault)) == nil {
+				ev.done()
+			}
+			return
 		}
 		states = j.progress(states)
 		for i, p := range states {

@@ -32,6 +32,16 @@ type Server struct {
 	records *recorder
 	conns   *connTable
 	stats   stats
+
+	// What it shares with other engines.
+	peers         *http.Client
+	engineID      string
+	rooms         *rooms
+	leases        *leases
+	embeds        *embedCache
+	transfers     transferStats
+	bootstrapping atomic.Int64 // sequences that wait for a decode engine
+
 	mux     *http.ServeMux
 	control *http.ServeMux
 
@@ -39,8 +49,9 @@ type Server struct {
 	inFlight atomic.Int64
 	handlers sync.WaitGroup
 
-	mu   sync.Mutex
-	door *door // nil while not served through Serve
+	mu       sync.Mutex
+	door     *door // nil while not served through Serve
+	peerDoor *door // nil without a port for other engines
 }
 
 // New returns an engine. clock is asked for the time, log gets a debug line
@@ -64,12 +75,34 @@ func New(cfg Config, clock func() time.Time, log *slog.Logger) (*Server, error) 
 		records: &recorder{clock: clock},
 		mux:     http.NewServeMux(),
 		control: http.NewServeMux(),
+
+		peers:    newPeers(),
+		engineID: cfg.Disagg.EngineID,
+		rooms:    newRooms(),
+		embeds:   newEmbedCache(cfg.Disagg.ECDir),
 	}
+	if s.engineID == "" {
+		// Like the real one it is another after a restart.
+		s.engineID = simtext.HashID(cfg.Name, uint64(clock().UnixNano()))
+	}
+	s.leases = newLeases(cfg.Disagg.Lease, s.expire)
 	s.conns = newConnTable(clock, func() time.Duration { return time.Duration(s.faults.get().KeepAlive) })
 	s.routes()
 	s.dialect.routes(s, s.mux)
 	s.controlRoutes()
+	if cfg.Disagg.ECRole == ECProducer {
+		s.encoderRoutes()
+	}
 	return s, nil
+}
+
+// expire frees the KV of a sequence that nobody has fetched in time.
+func (s *Server) expire(id sim.ID) {
+	s.driver.do(func(e *sim.Engine, now time.Duration) {
+		if e.Abort(now, id) {
+			s.transfers.expired.Add(1)
+		}
+	})
 }
 
 // Config returns what the engine was made from.
@@ -82,14 +115,18 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // Serve answers on l until ctx ends, then closes all connections, which aborts
-// their requests, and returns when every handler has returned. It closes l.
+// their requests, and returns when every handler has returned. It closes l, and
+// the listener given to ListenForPeers, which it answers too.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	d := newDoor(l)
 	s.mu.Lock()
 	s.door = d
+	peerDoor := s.peerDoor
 	s.mu.Unlock()
+	defer s.peers.CloseIdleConnections()
+	defer s.leases.close()
 
 	hs := &http.Server{
 		Handler:           s,
@@ -101,16 +138,43 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	var running sync.WaitGroup
 	running.Go(func() { s.driver.run(ctx) })
+	var peerErr error
+	if peerDoor != nil {
+		running.Go(func() {
+			peerErr = s.servePeers(ctx, peerDoor)
+			cancel()
+		})
+	}
 	closed := closeAfter(ctx, hs)
 	err := hs.Serve(d)
 	cancel()
 	<-closed
-	s.handlers.Wait()
 	running.Wait()
+	s.handlers.Wait()
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
-		return nil
+		err = nil
 	}
-	return fmt.Errorf("serve engine %s: %w", s.cfg.Name, err)
+	if err = errors.Join(err, peerErr); err != nil {
+		return fmt.Errorf("serve engine %s: %w", s.cfg.Name, err)
+	}
+	return nil
+}
+
+// servePeers answers other engines until ctx ends.
+func (s *Server) servePeers(ctx context.Context, l net.Listener) error {
+	hs := &http.Server{
+		Handler:           s.peerRoutes(),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: time.Minute,
+	}
+	closed := closeAfter(ctx, hs)
+	err := hs.Serve(l)
+	if ctx.Err() == nil {
+		return fmt.Errorf("serve other engines: %w", err)
+	}
+	<-closed
+	return nil
 }
 
 // closeAfter closes hs with all its connections when ctx ends, and then closes
@@ -141,10 +205,15 @@ func (s *Server) SetFaults(f simctl.Faults) error {
 	})
 	s.conns.rearm()
 	s.mu.Lock()
-	d := s.door
+	d, peerDoor := s.door, s.peerDoor
 	s.mu.Unlock()
 	if d == nil {
 		return nil
+	}
+	if peerDoor != nil {
+		if err := peerDoor.set(s.faults.transfer().Refuse); err != nil {
+			return fmt.Errorf("refuse other engines: %w", err)
+		}
 	}
 	d.setResets(f.Reset)
 	if !f.Refuse {
@@ -164,6 +233,7 @@ func (s *Server) Ledger() simctl.Ledger {
 		InFlight:    int(s.inFlight.Load()),
 		Held:        s.faults.holding(),
 		Connections: s.conns.count(),
+		Rooms:       s.rooms.count(),
 		Requests:    []simctl.Holding{},
 	}
 	s.driver.do(func(e *sim.Engine, now time.Duration) {

@@ -38,7 +38,7 @@ func (s *Server) healthGenerate(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
-	defer s.driver.abort(j)
+	defer s.driver.close(j)
 	if j.wait(r.Context()) != nil {
 		return
 	}
@@ -55,7 +55,8 @@ func (s *Server) serverInfo(w http.ResponseWriter, _ *http.Request) {
 		"context_length": core.Context(), "page_size": core.BlockSize,
 		"max_total_num_tokens": r.CapacityTokens, "max_running_requests": core.MaxRunning,
 		"max_req_input_len": core.Context() - 1, "chunked_prefill_size": core.ChunkTokens,
-		"disaggregation_mode": "null", "disable_radix_cache": false, "enable_cache_report": true,
+		"disaggregation_mode": s.cfg.Disagg.Mode, "disaggregation_bootstrap_port": s.bootstrapPort(),
+		"disaggregation_transfer_backend": "mooncake", "disable_radix_cache": false, "enable_cache_report": true,
 		"is_embedding": false,
 		"internal_states": []map[string]any{{
 			"last_gen_throughput": r.GenThroughput, "effective_max_running_requests_per_dp": core.MaxRunning,
@@ -98,7 +99,16 @@ func (s *Server) loads(w http.ResponseWriter, r *http.Request) {
 		load["queues"] = map[string]any{"waiting": l.Waiting, "grammar": 0, "paused": 0, "retracted": l.Preempted}
 	}
 	if all || strings.Contains(sections, "disagg") {
-		load["disagg_mode"] = "null"
+		load["disagg_mode"] = l.role
+		load["disaggregation"] = map[string]any{
+			"mode": l.role, "prefill_prealloc_queue_reqs": l.bootstrap, "prefill_inflight_queue_reqs": l.Sending,
+			"decode_prealloc_queue_reqs": max(l.decodeQueue()-l.Receiving, 0), "decode_transfer_queue_reqs": l.Receiving,
+			"decode_retracted_queue_reqs": 0, "kv_transfer_speed_gb_s": l.speed(), "kv_transfer_latency_ms": l.latency(),
+		}
+		if l.role != string(Unified) {
+			load["prefill_queue_reqs"], load["decode_queue_reqs"] = l.prefillQueue(), l.decodeQueue()
+			load["kv_transfer_latency_ms"], load["kv_transfer_speed_gb_s"] = l.latency(), l.speed()
+		}
 	}
 	writeJSON(w, http.StatusOK, map[string]any{
 		"timestamp": s.clock().UTC().Format(time.RFC3339Nano), "version": sglangVersion,
@@ -144,7 +154,11 @@ func (s *Server) flush() (done bool) {
 }
 
 func sglangMetrics(m *metricsText, r report) {
-	m.labels = `engine_type="unified",` + m.labels + `,tp_rank="0",pp_rank="0"`
+	engine := r.role
+	if engine == string(Unified) {
+		engine = "unified"
+	}
+	m.labels = `engine_type="` + engine + `",` + m.labels + `,tp_rank="0",pp_rank="0"`
 	m.gauge("sglang:num_running_reqs", "The number of running requests.", float64(r.Running))
 	m.gauge("sglang:num_queue_reqs", "The number of requests in the waiting queue.", float64(r.Waiting))
 	m.gauge("sglang:num_used_tokens", "The number of used tokens.", float64(r.UsedTokens))
@@ -159,6 +173,16 @@ func sglangMetrics(m *metricsText, r report) {
 	m.counter("sglang:cached_tokens_total", "Number of cached prompt tokens.", r.Totals.CachedTokens)
 	m.counter("sglang:num_requests_total", "Number of requests processed.", r.Totals.Requests)
 	m.counter("sglang:num_aborted_requests_total", "Number of requests aborted.", r.Totals.Aborted)
+	if r.role != string(Unified) {
+		m.gauge("sglang:num_prefill_prealloc_queue_reqs", "The number of requests in the prefill prealloc queue.", float64(r.bootstrap))
+		m.gauge("sglang:num_prefill_inflight_queue_reqs", "The number of requests in the prefill inflight queue.", float64(r.Sending))
+		m.gauge("sglang:num_decode_prealloc_queue_reqs", "The number of requests in the decode prealloc queue.", float64(r.decodeQueue()-min(r.Receiving, r.decodeQueue())))
+		m.gauge("sglang:num_decode_transfer_queue_reqs", "The number of requests in the decode transfer queue.", float64(r.Receiving))
+		m.gauge("sglang:kv_transfer_speed_gb_s", "The transfer speed of the KV cache in GB/s.", r.speed())
+		m.gauge("sglang:kv_transfer_latency_ms", "The transfer latency of the KV cache in ms.", r.latency())
+		m.counter("sglang:num_bootstrap_failed_reqs_total", "The number of bootstrap failed requests.", r.transfers.BootstrapFailed)
+		m.counter("sglang:num_transfer_failed_reqs_total", "The number of transfer failed requests.", r.transfers.Failed)
+	}
 	r.stats.mu.Lock()
 	defer r.stats.mu.Unlock()
 	m.histogram("sglang:time_to_first_token_seconds", "Histogram of time to first token in seconds.", &r.stats.firstToken)

@@ -80,15 +80,39 @@ type report struct {
 	sim.Loads
 	absent bool
 	stats  *stats
+
+	role      string
+	bootstrap int // requests that wait for a decode engine
+	transfers simctl.Transfers
+}
+
+// prefillQueue counts the requests of a prefill engine that wait for a decode
+// engine or hold KV for it, decodeQueue those of a decode engine that wait for
+// blocks or for KV.
+func (r *report) prefillQueue() int {
+	if r.role != string(Prefill) {
+		return 0
+	}
+	return r.bootstrap + r.Sending
+}
+
+func (r *report) decodeQueue() int {
+	if r.role != string(Decode) {
+		return 0
+	}
+	return r.Loads.Waiting + r.Receiving
 }
 
 // report reads the load, in real time, with the numbers of the faults put in.
 func (s *Server) report() report {
-	r := report{stats: &s.stats}
+	r := report{stats: &s.stats, role: s.role(), bootstrap: int(s.bootstrapping.Load()), transfers: s.Transfers()}
 	s.driver.do(func(e *sim.Engine, now time.Duration) { r.Loads = e.Loads(now) })
 	if s.cfg.TimeScale > 0 {
 		r.GenThroughput /= s.cfg.TimeScale
+		r.TransferSpeed /= s.cfg.TimeScale
+		r.TransferTime = time.Duration(float64(r.TransferTime) * s.cfg.TimeScale)
 	}
+	r.Waiting += r.bootstrap
 	if o := s.faults.get().Loads; o != nil {
 		r.override(o)
 	}
@@ -110,6 +134,12 @@ func put[T any](dst, src *T) {
 	if src != nil {
 		*dst = *src
 	}
+}
+
+// speed and latency are those of the last KV sent.
+func (r *report) speed() float64 { return round(r.TransferSpeed/1e9, 3) }
+func (r *report) latency() float64 {
+	return round(float64(r.TransferTime)/float64(time.Millisecond), 3)
 }
 
 // utilization is the larger of batch and KV usage.

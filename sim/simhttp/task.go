@@ -25,7 +25,14 @@ type task struct {
 	echo      bool
 
 	answers []simtext.Answer // per choice
+
+	media    []simtext.Media
+	transfer transfer
+	kvAnswer []byte // kv_transfer_params of the answer, nil if there are none
 }
+
+// ridOf is the request id of choice i.
+func (t *task) ridOf(i int) string { return t.rids[min(i/t.n, len(t.rids)-1)] }
 
 func (t *task) choices() int { return len(t.prompts) * t.n }
 
@@ -118,10 +125,15 @@ func (s *Server) compose(t *task, exact *int) []sim.Request {
 			sampling.MaxTokens = min(*exact, s.cfg.Core.Context()-len(p.tokens))
 			sampling.IgnoreEOS, sampling.Stop, sampling.StopTokenIDs = true, nil, nil
 		}
+		if s.cfg.Disagg.Mode == Prefill && t.transfer.rooms != nil {
+			// The rest is decoded elsewhere.
+			sampling.MaxTokens, sampling.MinTokens = min(sampling.MaxTokens, 1), 0
+			sampling.Stop, sampling.StopTokenIDs = nil, nil
+		}
 		a := s.writer.Answer(p.tokens, sampling)
 		t.answers[i] = a
 		requests[i] = sim.Request{
-			Label:        t.rids[min(i/t.n, len(t.rids)-1)],
+			Label:        t.ridOf(i),
 			PromptTokens: len(p.tokens),
 			OutputTokens: len(a.Tokens),
 			Blocks:       blockHashes(s.cfg.Core.BlockSize, p.tokens, a.Tokens),

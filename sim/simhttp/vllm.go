@@ -3,6 +3,7 @@ package simhttp
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -18,6 +19,7 @@ func vllmRoutes(s *Server, mux *http.ServeMux) {
 	mux.HandleFunc("GET /load", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]int64{"server_load": s.inFlight.Load()})
 	})
+	mux.HandleFunc("POST /abort_requests", s.abortRequests)
 	mux.HandleFunc("POST /reset_prefix_cache", func(w http.ResponseWriter, _ *http.Request) {
 		if !s.flush() {
 			s.writeError(w, &apiError{status: http.StatusServiceUnavailable, message: "the prefix cache is in use"})
@@ -25,6 +27,28 @@ func vllmRoutes(s *Server, mux *http.ServeMux) {
 		}
 		w.WriteHeader(http.StatusOK)
 	})
+}
+
+// abortRequests ends requests by the ids that their callers have given, also
+// those that are answered and whose KV waits to be fetched.
+func (s *Server) abortRequests(w http.ResponseWriter, r *http.Request) {
+	a := &answer{ResponseWriter: w, req: r, faults: s.faults}
+	s.inference(func(_ *answer, _ *http.Request, f *fields) {
+		ids := read[[]string](f, "request_ids")
+		if f.err == nil && len(ids) == 0 {
+			f.fail("request_ids", "request_ids: Field required")
+		}
+		if f.err != nil {
+			s.writeError(a, f.err)
+			return
+		}
+		s.driver.abortWhere(func(rid string) bool {
+			return slices.ContainsFunc(ids, func(id string) bool {
+				return rid == id || rid == "chatcmpl-"+id || rid == "cmpl-"+id || rid == "embd-"+id
+			})
+		})
+		a.WriteHeader(http.StatusOK)
+	})(a, r)
 }
 
 func vllmMetrics(m *metricsText, r report) {
@@ -39,6 +63,8 @@ func vllmMetrics(m *metricsText, r report) {
 	m.counter("vllm:num_preemptions_total", "Cumulative number of preemption from the engine.", r.Totals.Preemptions)
 	m.counter("vllm:prompt_tokens_total", "Number of prefill tokens processed.", r.Totals.PromptTokens)
 	m.counter("vllm:generation_tokens_total", "Number of generation tokens processed.", r.Totals.GeneratedTokens)
+	m.counter("vllm:nixl_num_failed_transfers_total", "Number of failed NIXL KV cache transfers.", r.transfers.Failed)
+	m.counter("vllm:nixl_num_kv_expired_reqs_total", "Number of requests that had their KV expire.", r.transfers.Expired)
 	st := r.stats
 	st.mu.Lock()
 	defer st.mu.Unlock()

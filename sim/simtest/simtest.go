@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -26,12 +27,18 @@ type Engine struct {
 	*simctl.Client
 	// Server is the engine behind the URL.
 	Server *simhttp.Server
+	// PeerHost and PeerPort are where other engines find it: its bootstrap or
+	// side channel port. They are empty if it has none.
+	PeerHost string
+	PeerPort int
 }
 
-// Config is simhttp.DefaultConfig with a TimeScale of 0: no waiting.
+// Config is simhttp.DefaultConfig with a TimeScale of 0, no waiting, and free
+// ports for other engines.
 func Config() simhttp.Config {
 	cfg := simhttp.DefaultConfig()
 	cfg.TimeScale = 0
+	cfg.Disagg.BootstrapPort, cfg.Disagg.SideChannelPort = 0, 0
 	return cfg
 }
 
@@ -70,8 +77,23 @@ func StartN(t testing.TB, n int, cfg simhttp.Config) []*Engine {
 	for i := range engines {
 		addr := listeners[i].Addr().String()
 		engines[i] = &Engine{URL: "http://" + addr, Addr: addr, Client: client.Engine(i), Server: fleet.Servers()[i]}
+		if peer := engines[i].Server.PeerAddr(); peer != "" {
+			engines[i].PeerHost, engines[i].PeerPort = splitAddr(t, peer)
+		}
 	}
 	return engines
+}
+
+func splitAddr(t testing.TB, addr string) (host string, port int) {
+	t.Helper()
+	host, text, err := net.SplitHostPort(addr)
+	if err == nil {
+		port, err = strconv.Atoi(text)
+	}
+	if err != nil {
+		t.Fatalf("address of a simulated engine: %v", err)
+	}
+	return host, port
 }
 
 func listen(t testing.TB) net.Listener {

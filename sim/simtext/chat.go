@@ -23,8 +23,9 @@ type Message struct {
 //	<|role|>\n{content}\n                         for each message
 //	<|assistant|>\n
 //
-// Text parts are joined by newlines. Any other part becomes the marker
-// <|media|> and a hash of its JSON. Tool calls follow the content as compact
+// Text parts are joined by newlines. Media become the marker <|media|> and the
+// first 16 digits of Media.Hash; any other part the marker and a hash of its
+// JSON. Tool calls follow the content as compact
 // JSON on a line of their own.
 func FlattenChat(messages []Message, tools json.RawMessage) (string, error) {
 	var b strings.Builder
@@ -114,6 +115,13 @@ func flattenPart(raw json.RawMessage) (string, error) {
 			return "", fmt.Errorf("text is missing")
 		}
 		return *part.Text, nil
+	}
+	media, ok, err := mediaPart(raw)
+	if err != nil {
+		return "", err
+	}
+	if ok {
+		return "<|media|>" + media.Hash()[:16], nil
 	}
 	var b strings.Builder
 	compact(&b, raw)
