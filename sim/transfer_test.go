@@ -71,7 +71,8 @@ func TestReceive(t *testing.T) {
 		want     []Event // after the delivery at 50 ms
 	}{
 		{
-			"with the first token", Delivery{Tokens: 20, First: true, Cached: 8},
+			"with the first token",
+			Delivery{Tokens: 20, First: true, Cached: 8},
 			[]Event{
 				{Kind: Token, At: 50 * ms, Tokens: 1, Cached: 8},
 				{Kind: Token, At: 60 * ms, Tokens: 2, Cached: 8},
@@ -79,7 +80,8 @@ func TestReceive(t *testing.T) {
 			},
 		},
 		{
-			"the last prompt token is computed again", Delivery{Tokens: 20, Cached: 20},
+			"the last prompt token is computed again",
+			Delivery{Tokens: 20, Cached: 20},
 			[]Event{
 				{Kind: Token, At: 51 * ms, Tokens: 1, Cached: 20},
 				{Kind: Token, At: 61 * ms, Tokens: 2, Cached: 20},
@@ -87,7 +89,8 @@ func TestReceive(t *testing.T) {
 			},
 		},
 		{
-			"nothing comes", Delivery{},
+			"nothing comes",
+			Delivery{},
 			[]Event{
 				{Kind: Token, At: 70 * ms, Tokens: 1},
 				{Kind: Token, At: 80 * ms, Tokens: 2},

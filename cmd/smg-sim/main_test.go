@@ -154,6 +154,41 @@ func TestStartAndStop(t *testing.T) {
 	}
 }
 
+// TestPrefillAndDecode runs the commands of the manual.
+func TestPrefillAndDecode(t *testing.T) {
+	bin := build(t)
+	p := launch(t, bin, "--port", "0", "--disaggregation-mode", "prefill", "--disaggregation-bootstrap-port", "0")
+	d := launch(t, bin, "--port", "0", "--disaggregation-mode", "decode")
+	_, where, ok := strings.Cut(strings.TrimSpace(p.ready), ", for other engines on ")
+	host, port, err := net.SplitHostPort(where)
+	if !ok || err != nil || strings.Contains(d.ready, "other engines") {
+		t.Fatalf("ready lines %q, %q: %v", p.ready, d.ready, err)
+	}
+	body := fmt.Sprintf(`{"messages":[{"role":"user","content":"Hello"}],"bootstrap_host":%q,"bootstrap_port":%s,"bootstrap_room":42}`, host, port)
+	statuses := make(chan string, 2)
+	for _, leg := range []*process{p, d} {
+		go func() {
+			resp, err := http.Post("http://"+addresses(leg.ready)[0]+"/v1/chat/completions", "application/json", strings.NewReader(body))
+			if err != nil {
+				statuses <- err.Error()
+				return
+			}
+			resp.Body.Close()
+			statuses <- resp.Status
+		}()
+	}
+	for range 2 {
+		if got := <-statuses; got != "200 OK" {
+			t.Error(got)
+		}
+	}
+	for _, leg := range []*process{p, d} {
+		if err := leg.end(t, syscall.SIGTERM); err != nil {
+			t.Errorf("exit: %v", err)
+		}
+	}
+}
+
 func TestInstant(t *testing.T) {
 	p := launch(t, build(t), "--instant", "--listen", "127.0.0.1:0,127.0.0.2:0", "--listen", "127.0.0.3:0")
 	addrs := addresses(p.ready)
@@ -196,6 +231,7 @@ func TestRefusals(t *testing.T) {
 		{"instant values", []string{"--instant", "--instant-tokens", "0", "--control-port", "0"}, 2, []string{"--instant-tokens", "--control-port"}},
 		{"log level", []string{"--log-level", "loud"}, 2, []string{"--log-level", "loud"}},
 		{"busy port", []string{"--port", port}, 1, []string{"127.0.0.1:" + port, "already in use"}},
+		{"busy bootstrap port", []string{"--port", "0", "--disaggregation-mode", "prefill", "--disaggregation-bootstrap-port", port}, 1, []string{"already in use", "--disaggregation-bootstrap-port"}},
 		{"busy control port", []string{"--port", "0", "--control-port", port}, 1, []string{"already in use", "--control-port"}},
 	}
 	bin := build(t)

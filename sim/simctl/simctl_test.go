@@ -73,6 +73,8 @@ func TestValidate(t *testing.T) {
 		{"first", Faults{Rules: []Rule{{Match: Match{First: -1}}}}, "first"},
 		{"path", Faults{Rules: []Rule{{Match: Match{Path: "health"}}}}, "slash"},
 		{"cut body", Faults{Rules: []Rule{{CutBody: &minus}}}, "cut_body"},
+		{"transfer delay", Faults{Transfer: &TransferFault{Delay: -1}}, "transfer.delay"},
+		{"transfer params", Faults{Transfer: &TransferFault{Params: json.RawMessage(`[]`)}}, "transfer.params"},
 		{"early alone", Faults{Rules: []Rule{{Early: true}}}, "early"},
 		{"stream", Faults{Rules: []Rule{{Stream: &StreamFault{CutAfter: &minus}}}}, "stream"},
 	}

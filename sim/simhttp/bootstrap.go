@@ -1,8 +1,11 @@
 package simhttp
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strconv"
 )
 
@@ -183,10 +186,9 @@ type jsonNumber string
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (n *jsonNumber) UnmarshalJSON(raw []byte) error {
-	for i, c := range raw {
-		if (c < '0' || c > '9') && !(c == '-' && i == 0 && len(raw) > 1) {
-			return fmt.Errorf("Input should be a valid integer, not %s", raw)
-		}
+	digits := bytes.TrimPrefix(raw, []byte("-"))
+	if len(digits) == 0 || len(bytes.Trim(digits, "0123456789")) > 0 {
+		return &json.UnmarshalTypeError{Value: string(raw), Type: reflect.TypeFor[int64]()}
 	}
 	*n = jsonNumber(raw)
 	return nil

@@ -83,6 +83,16 @@ func (f *Fleet) close() error {
 // Servers returns the engines, in the order of their listeners.
 func (f *Fleet) Servers() []*Server { return f.servers }
 
+// PeerAddrs returns the addresses of the ports for other engines, in the order
+// of the engines that have one.
+func (f *Fleet) PeerAddrs() []string {
+	var list []string
+	for _, l := range f.peerListeners {
+		list = append(list, l.Addr().String())
+	}
+	return list
+}
+
 // Run serves all engines until ctx ends or one of them fails.
 func (f *Fleet) Run(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)

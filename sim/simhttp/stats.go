@@ -138,6 +138,7 @@ func put[T any](dst, src *T) {
 
 // speed and latency are those of the last KV sent.
 func (r *report) speed() float64 { return round(r.TransferSpeed/1e9, 3) }
+
 func (r *report) latency() float64 {
 	return round(float64(r.TransferTime)/float64(time.Millisecond), 3)
 }

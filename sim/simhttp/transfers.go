@@ -103,6 +103,10 @@ func (s *Server) peerRoutes() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.handlers.Add(1)
 		defer s.handlers.Done()
+		if s.faults.transfer().Refuse {
+			// A connection from before: the next one is refused.
+			panic(http.ErrAbortHandler)
+		}
 		mux.ServeHTTP(w, r)
 	})
 }

@@ -57,3 +57,39 @@ func TestEnginesAreApart(t *testing.T) {
 		}
 	}
 }
+
+func TestRoles(t *testing.T) {
+	cfg := simtest.Config()
+	pd := simtest.StartPD(t, 2, 1, cfg)
+	if len(pd.All()) != 3 || pd.Prefill[0].PeerPort == pd.Prefill[1].PeerPort || pd.Decode[0].PeerPort != 0 {
+		t.Errorf("%+v", pd)
+	}
+	if got := pd.Decode[0].Server.Config().Disagg.BootstrapPort; got != pd.Prefill[0].PeerPort {
+		t.Errorf("the decode engine's own port is %d", got)
+	}
+	epd := simtest.StartEPD(t, 2, 1, 1, cfg)
+	if len(epd.All()) != 4 || len(epd.Prefill[0].Server.Config().Disagg.ECPeers) != 2 || epd.Prefill[0].PeerPort == 0 {
+		t.Errorf("%+v", epd)
+	}
+}
+
+func TestProxyRewrites(t *testing.T) {
+	e := simtest.Start(t, simtest.Config())
+	if err := e.SetFaults(t.Context(), simctl.Faults{Record: true}); err != nil {
+		t.Fatal(err)
+	}
+	url := simtest.Proxy(t, e.URL, simtest.Members(map[string]any{"bootstrap_room": 5, "added": "x"}))
+	resp, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"a","seed":12345678901234567890,"bootstrap_room":4}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	http.DefaultClient.CloseIdleConnections()
+	r, err := e.Records(t.Context(), "/v1/completions")
+	if err != nil || len(r) != 1 {
+		t.Fatalf("%+v %v", r, err)
+	}
+	if got, want := string(r[0].Body), `{"added":"x","bootstrap_room":5,"prompt":"a","seed":12345678901234567890}`; got != want {
+		t.Errorf("the engine got %s, want %s", got, want)
+	}
+}

@@ -284,3 +284,39 @@ func BenchmarkAnswer128(b *testing.B) {
 		w.Answer(prompt, Sampling{MaxTokens: 128, IgnoreEOS: true})
 	}
 }
+
+func TestMediaHash(t *testing.T) {
+	hashes := func(content string) (out []string) {
+		t.Helper()
+		media, err := MediaOf([]Message{{Role: "user", Content: json.RawMessage(content)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range media {
+			out = append(out, m.Hash())
+		}
+		return out
+	}
+	same := hashes(`[
+		{"type":"image_url","image_url":{"url":"http://h/a"}},
+		{"image_url": {"detail":"high","url":"http:\/\/h\/a"}, "type": "image_url"},
+		{"type":"image_url","image_url":"http://h/a"}]`)
+	if len(same) != 3 || same[0] != same[1] || same[1] != same[2] {
+		t.Errorf("equal content, hashes %q", same)
+	}
+	other := hashes(`[{"type":"text","text":"x"},{"type":"video_url","video_url":{"url":"http://h/a"}},{"type":"image_url","image_url":{"url":"http://h/b"}}]`)
+	if len(other) != 2 || other[0] == same[0] || other[1] == same[0] {
+		t.Errorf("different content, hashes %q", other)
+	}
+	if sound := hashes(`[{"type":"input_audio","input_audio":{"data":"YQ==","format":"wav"}}]`); len(sound) != 1 {
+		t.Errorf("hashes %q", sound)
+	}
+	if none := hashes(`"text"`); none != nil {
+		t.Errorf("hashes of text: %q", none)
+	}
+	for _, bad := range []string{`[{"type":"image_url"}]`, `[{"type":"image_url","image_url":7}]`, `[{"type":"input_audio"}]`, `[7]`} {
+		if _, err := MediaOf([]Message{{Content: json.RawMessage(bad)}}); err == nil {
+			t.Errorf("%s is read", bad)
+		}
+	}
+}

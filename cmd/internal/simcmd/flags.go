@@ -36,7 +36,7 @@ func flags() []cli.Flag {
 		speed  = "Its speed"
 		fast   = "Overhead mode"
 	)
-	return []cli.Flag{
+	own := []cli.Flag{
 		&cli.StringFlag{Category: where, Name: "host", Value: "127.0.0.1", Usage: "`ADDRESS` to listen on"},
 		&cli.IntFlag{Category: where, Name: "port", Value: defaultPort, Usage: "first `PORT`; 0 takes a free one for each engine"},
 		&cli.IntFlag{Category: where, Name: "engines", Value: 1, Usage: "`NUMBER` of engines, on consecutive ports"},
@@ -68,6 +68,7 @@ func flags() []cli.Flag {
 		&cli.Float64Flag{Category: fast, Name: "instant-gap-ms", Value: milliseconds(i.Gap), Usage: "`MILLISECONDS` between them"},
 		&cli.IntFlag{Category: fast, Name: "instant-events-per-write", Value: i.EventsPerWrite, Usage: "`NUMBER` of events that leave together"},
 	}
+	return append(own, disaggFlags()...)
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
@@ -91,6 +92,9 @@ func read(c *cli.Context) (options, error) {
 	}
 
 	o.engine = engineConfig(c)
+	if err := disaggConfig(c, &o.engine); err != nil {
+		faults = append(faults, err)
+	}
 	if c.Bool("instant") {
 		o.instant = &instant.Config{
 			OwnedBy: c.String("engine"), Model: c.String("model"),

@@ -127,16 +127,22 @@ func run(ctx context.Context, o options, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ready(stderr, listeners, control)
+	ready(stderr, listeners, control, fleet.PeerAddrs()...)
 	return fleet.Run(ctx)
 }
 
 // ready says in one line where the engines are. They accept connections from
 // here on, and answer as soon as they are served.
-func ready(w io.Writer, listeners []net.Listener, control net.Listener) {
+func ready(w io.Writer, listeners []net.Listener, control net.Listener, peers ...string) {
 	line := "listening on http://" + listeners[0].Addr().String()
 	if more := len(listeners) - 1; more > 0 {
 		line += fmt.Sprintf(" and %d more, up to http://%s", more, listeners[more].Addr())
+	}
+	if len(peers) > 0 {
+		line += ", for other engines on " + peers[0]
+		if more := len(peers) - 1; more > 0 {
+			line += fmt.Sprintf(" and %d more, up to %s", more, peers[more])
+		}
 	}
 	if control != nil {
 		line += ", control on http://" + control.Addr().String()

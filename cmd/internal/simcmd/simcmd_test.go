@@ -41,6 +41,16 @@ func TestMainInProcess(t *testing.T) {
 		{"instant", []string{"--port", "0", "--instant"}, 0, "listening on http://127.0.0.1:"},
 		{"usage", []string{"--nope"}, 2, "smg-sim: unknown flag --nope"},
 		{"range", []string{"--decode-step-ms", "-1"}, 2, "--decode-step-ms"},
+		{"a prefill engine", []string{"--port", "0", "--disaggregation-mode", "prefill", "--disaggregation-bootstrap-port", "0"}, 0, ", for other engines on 127.0.0.1:"},
+		{"a producer", []string{"--port", "0", "--engine", "vllm", "--kv-transfer-config", `{"kv_connector":"NixlConnector","kv_role":"kv_producer","engine_id":"e","kv_connector_extra_config":{"kv_lease_duration":9}}`, "--kv-side-channel-port", "0"}, 0, ", for other engines on 127.0.0.1:"},
+		{"an encoder", []string{"--port", "0", "--engine", "vllm", "--ec-transfer-config", `{"ec_connector":"ECExampleConnector","ec_role":"ec_producer","ec_connector_extra_config":{"shared_storage_path":"/tmp"}}`}, 0, "listening on"},
+		{"a role of the other engine", []string{"--engine", "vllm", "--disaggregation-mode", "prefill"}, 2, "--kv-role"},
+		{"an unknown mode", []string{"--disaggregation-mode", "both"}, 2, "--disaggregation-mode must be"},
+		{"another connector", []string{"--engine", "vllm", "--kv-transfer-config", `{"kv_connector":"MooncakeConnector","kv_role":"kv_both"}`}, 2, "NixlConnector"},
+		{"two roles", []string{"--engine", "vllm", "--kv-role", "kv_consumer", "--kv-transfer-config", `{"kv_connector":"NixlConnector","kv_role":"kv_producer"}`}, 2, "--kv-role kv_consumer"},
+		{"no role", []string{"--engine", "vllm", "--ec-transfer-config", `{}`}, 2, "ec_role is missing"},
+		{"no JSON", []string{"--engine", "vllm", "--kv-transfer-config", `kv_producer`}, 2, "--kv-transfer-config must be"},
+		{"no time", []string{"--kv-lease", "0s"}, 2, "--kv-lease must be positive"},
 		{"unusable address", []string{"--host", "256.0.0.1"}, 1, "cannot listen on 256.0.0.1"},
 	}
 	for _, tc := range tests {

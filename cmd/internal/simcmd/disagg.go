@@ -1,0 +1,138 @@
+package simcmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"smg/sim/simhttp"
+)
+
+// disaggFlags are the flags of engines that share the work of requests. Those
+// that real engines have are named as theirs.
+func disaggFlags() []cli.Flag {
+	d, core := simhttp.DefaultConfig().Disagg, simhttp.DefaultConfig().Core
+	const (
+		among = "Its part among other engines"
+		media = "Media"
+	)
+	return []cli.Flag{
+		&cli.StringFlag{Category: among, Name: "disaggregation-mode", Value: string(d.Mode), Usage: "sglang: `null`, prefill or decode"},
+		&cli.IntFlag{Category: among, Name: "disaggregation-bootstrap-port", Value: d.BootstrapPort, Usage: "sglang: first `PORT` where prefill engines hand KV over, and the one that decode engines ask when a request names none; 0 takes a free one for each engine"},
+		&cli.StringFlag{Category: among, Name: "kv-role", Usage: "vllm: `ROLE` kv_producer, kv_consumer or kv_both"},
+		&cli.StringFlag{Category: among, Name: "ec-role", Usage: "vllm: `ROLE` ec_producer or ec_consumer"},
+		&cli.StringFlag{Category: among, Name: "kv-transfer-config", Usage: "vllm: the role and more as vLLM's own `JSON`"},
+		&cli.StringFlag{Category: among, Name: "ec-transfer-config", Usage: "vllm: the role and more as vLLM's own `JSON`"},
+		&cli.IntFlag{Category: among, Name: "kv-side-channel-port", Value: d.SideChannelPort, EnvVars: []string{"VLLM_NIXL_SIDE_CHANNEL_PORT"}, Usage: "vllm: first `PORT` where producers hand KV over; 0 takes a free one for each engine"},
+		&cli.StringFlag{Category: among, Name: "kv-side-channel-host", EnvVars: []string{"VLLM_NIXL_SIDE_CHANNEL_HOST"}, DefaultText: "the address it listens on", Usage: "vllm: `HOST` that consumers are told"},
+		&cli.DurationFlag{Category: among, Name: "bootstrap-timeout", Value: d.BootstrapTimeout, Usage: "real `TIME` that two engines wait to meet"},
+		&cli.DurationFlag{Category: among, Name: "waiting-timeout", Value: d.WaitingTimeout, Usage: "real `TIME` that an engine waits for KV after that"},
+		&cli.DurationFlag{Category: among, Name: "kv-lease", Value: d.Lease, Usage: "vllm: real `TIME` that KV is kept for whoever fetches it"},
+		&cli.StringFlag{Category: among, Name: "kv-load-failure-policy", Value: string(d.LoadFailure), Usage: "vllm: `fail` the request whose KV does not come, or recompute it"},
+		&cli.IntFlag{Category: among, Name: "kv-bytes-per-token", Value: core.BytesPerToken, Usage: "`BYTES` of one token's KV"},
+		&cli.Float64Flag{Category: among, Name: "transfer-gb-s", Value: core.TransferBytesPerSecond / 1e9, Usage: "`GIGABYTES` of KV that leave an engine in a second"},
+		&cli.Float64Flag{Category: among, Name: "transfer-latency-ms", Value: milliseconds(core.TransferLatency), Usage: "`MILLISECONDS` that each transfer takes besides"},
+
+		&cli.StringSliceFlag{Category: media, Name: "ec-peers", Usage: "vllm: `URL` of an encoder that a consumer asks for embeddings; may be repeated or hold several, separated by commas"},
+		&cli.StringFlag{Category: media, Name: "ec-dir", Usage: "vllm: `DIRECTORY` where encoders leave embeddings for consumers"},
+		&cli.BoolFlag{Category: media, Name: "ec-strict", Usage: "vllm: fail requests whose embeddings no encoder has, instead of encoding them"},
+		&cli.IntFlag{Category: media, Name: "media-tokens", Value: d.MediaTokens, Usage: "prefill `TOKENS` that encoding one medium costs"},
+		&cli.IntFlag{Category: media, Name: "max-media-bytes", Value: d.MaxMediaBytes, Usage: "`BYTES` of the largest medium inside a request"},
+	}
+}
+
+// disaggConfig reads them into cfg.
+func disaggConfig(c *cli.Context, cfg *simhttp.Config) error {
+	cfg.Core.BytesPerToken = c.Int("kv-bytes-per-token")
+	cfg.Core.TransferBytesPerSecond = c.Float64("transfer-gb-s") * 1e9
+	cfg.Core.TransferLatency = duration(c.Float64("transfer-latency-ms"), time.Millisecond)
+	d := &cfg.Disagg
+	d.Mode = simhttp.Mode(c.String("disaggregation-mode"))
+	d.BootstrapPort = c.Int("disaggregation-bootstrap-port")
+	d.KVRole = simhttp.KVRole(c.String("kv-role"))
+	d.ECRole = simhttp.ECRole(c.String("ec-role"))
+	d.SideChannelPort = c.Int("kv-side-channel-port")
+	d.SideChannelHost = c.String("kv-side-channel-host")
+	d.BootstrapTimeout = c.Duration("bootstrap-timeout")
+	d.WaitingTimeout = c.Duration("waiting-timeout")
+	d.Lease = c.Duration("kv-lease")
+	d.LoadFailure = simhttp.LoadFailure(c.String("kv-load-failure-policy"))
+	d.ECPeers = c.StringSlice("ec-peers")
+	d.ECDir = c.String("ec-dir")
+	d.ECStrict = c.Bool("ec-strict")
+	d.MediaTokens = c.Int("media-tokens")
+	d.MaxMediaBytes = c.Int("max-media-bytes")
+	if err := kvTransferConfig(c.String("kv-transfer-config"), d); err != nil {
+		return err
+	}
+	return ecTransferConfig(c.String("ec-transfer-config"), d)
+}
+
+// kvTransferConfig reads the members of vLLM's KVTransferConfig that matter
+// here. They take precedence over flags, but for a role that contradicts one.
+func kvTransferConfig(text string, d *simhttp.Disaggregation) error {
+	if text == "" {
+		return nil
+	}
+	var v struct {
+		Connector   string              `json:"kv_connector"`
+		Role        simhttp.KVRole      `json:"kv_role"`
+		EngineID    string              `json:"engine_id"`
+		LoadFailure simhttp.LoadFailure `json:"kv_load_failure_policy"`
+		Extra       struct {
+			Lease float64 `json:"kv_lease_duration"`
+		} `json:"kv_connector_extra_config"`
+	}
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		return fmt.Errorf("--kv-transfer-config must be a JSON object: %w", err)
+	}
+	switch {
+	case v.Connector != "NixlConnector":
+		return fmt.Errorf("--kv-transfer-config: kv_connector must be NixlConnector, not %q", v.Connector)
+	case v.Role == "":
+		return fmt.Errorf("--kv-transfer-config: kv_role is missing")
+	case d.KVRole != "" && d.KVRole != v.Role:
+		return fmt.Errorf("--kv-transfer-config says %s, and --kv-role %s", v.Role, d.KVRole)
+	}
+	d.KVRole, d.EngineID = v.Role, v.EngineID
+	if v.LoadFailure != "" {
+		d.LoadFailure = v.LoadFailure
+	}
+	if v.Extra.Lease != 0 {
+		d.Lease = duration(v.Extra.Lease, time.Second)
+	}
+	return nil
+}
+
+// ecTransferConfig reads the members of vLLM's ECTransferConfig that matter
+// here, and "peers", which is ours.
+func ecTransferConfig(text string, d *simhttp.Disaggregation) error {
+	if text == "" {
+		return nil
+	}
+	var v struct {
+		Role  simhttp.ECRole `json:"ec_role"`
+		Extra struct {
+			Dir   string   `json:"shared_storage_path"`
+			Peers []string `json:"peers"`
+		} `json:"ec_connector_extra_config"`
+	}
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		return fmt.Errorf("--ec-transfer-config must be a JSON object: %w", err)
+	}
+	switch {
+	case v.Role == "":
+		return fmt.Errorf("--ec-transfer-config: ec_role is missing")
+	case d.ECRole != "" && d.ECRole != v.Role:
+		return fmt.Errorf("--ec-transfer-config says %s, and --ec-role %s", v.Role, d.ECRole)
+	}
+	d.ECRole = v.Role
+	if v.Extra.Dir != "" {
+		d.ECDir = v.Extra.Dir
+	}
+	d.ECPeers = slices.Concat(d.ECPeers, v.Extra.Peers)
+	return nil
+}
