@@ -1,6 +1,9 @@
 package body
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // Edit is one change of the top-level object. Keys are compared with those of
 // the body after unescaping. Among edits of the same key the last one counts.
@@ -106,9 +109,9 @@ func (p *splicer) locate() {
 
 // match returns the index of the edit that counts for m, or -1.
 func (p *splicer) match(m *member) int {
-	for e := len(p.edits) - 1; e >= 0; e-- {
-		if m.is(p.b.raw, p.edits[e].Key) {
-			return e
+	for i, e := range slices.Backward(p.edits) {
+		if m.is(p.b.raw, e.Key) {
+			return i
 		}
 	}
 	return -1

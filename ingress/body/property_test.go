@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -48,8 +49,8 @@ func pairs(raw []byte) ([]pair, error) {
 // edited is the plain model of Edit.
 func edited(in []pair, edits []body.Edit) []pair {
 	lastIn := func(key string) int {
-		for i := len(in) - 1; i >= 0; i-- {
-			if in[i].Key == key {
+		for i, p := range slices.Backward(in) {
+			if p.Key == key {
 				return i
 			}
 		}
