@@ -97,7 +97,11 @@ func (s *script) serve(nc net.Conn, br *bufio.Reader) {
 		s.mu.Unlock()
 		for i, p := range s.pieces {
 			if i > 0 && s.step != nil {
-				<-s.step
+				select {
+				case <-s.step:
+				case <-time.After(patience): // the test has failed
+					return
+				}
 			}
 			if _, err := io.WriteString(nc, p); err != nil {
 				s.gone.Add(1)

@@ -27,6 +27,9 @@ const (
 	largePrompt = 32 << 10
 	smallAnswer = 16
 	events      = 100
+	// eventsPerWrite keeps the engine cheaper than the relay: with a write for each
+	// event it would not be.
+	eventsPerWrite = 4
 )
 
 func scenarios(o *options) []scenario {

@@ -67,7 +67,10 @@ func startSet(ctx context.Context, o *options, sc *scenario) (_ *set, err error)
 		return err
 	}
 	err = start(direct, o.sim, "/health", func(listen netip.AddrPort) []string {
-		return []string{"--host", listen.Addr().String(), "--port", port(listen), "--model", model, "--instant", "--instant-tokens", strconv.Itoa(sc.tokens)}
+		return []string{
+			"--host", listen.Addr().String(), "--port", port(listen), "--model", model, "--instant",
+			"--instant-tokens", strconv.Itoa(sc.tokens), "--instant-events-per-write", strconv.Itoa(eventsPerWrite),
+		}
 	})
 	if err != nil {
 		return nil, err

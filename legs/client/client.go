@@ -65,6 +65,7 @@ type Client struct {
 	registry *worker.Registry
 	ready    atomic.Pointer[readiness]
 	changed  chan struct{} // holds one: the fleet has changed since readiness was taken
+	joined   chan struct{} // closed once the client hears selectors
 }
 
 const legCount = int(worker.Decode) + 1
@@ -85,6 +86,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 		// The copy counts nothing: what is in flight here is with the lease writers.
 		registry: worker.NewRegistry(worker.NewFold(), 0),
 		changed:  make(chan struct{}, 1),
+		joined:   make(chan struct{}),
 	}
 	c.ready.Store(&readiness{})
 	for _, l := range cfg.Legs {
@@ -107,6 +109,10 @@ func New(cfg Config, d Deps) (*Client, error) {
 	}
 	return c, nil
 }
+
+// Joined is closed once Run hears selectors: what they publish from then on is not
+// missed.
+func (c *Client) Joined() <-chan struct{} { return c.joined }
 
 // Plan draws the identity of a new plan.
 func (c *Client) Plan() worker.LeaseID { return c.plans.Lease(c.plans.Next(), worker.Regular, 0) }
@@ -178,6 +184,7 @@ func (c *Client) Run(ctx context.Context) error {
 	if err := c.subscribe(&subs); err != nil {
 		return errors.Join(err, subs.Stop())
 	}
+	close(c.joined)
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.watchWorkers(gctx) })
 	g.Go(func() error {

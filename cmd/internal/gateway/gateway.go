@@ -175,7 +175,14 @@ func (g *Gateway) build(conn *bus.Conn) ([]stage, *client.Client, error) {
 		{"metrics", g.serveMetrics},
 		{"engine connections", engines.Run},
 		{"selection client", c.Run},
-		{"selector", selector.Run},
+		{"selector", func(ctx context.Context) error {
+			select {
+			case <-c.Joined(): // its first beat is heard, or selection starts a beat later
+			case <-ctx.Done():
+				return nil
+			}
+			return selector.Run(ctx)
+		}},
 		{"registration", func(ctx context.Context) error {
 			defer prober.Close()
 			return idle(ctx, registrar.Run)
