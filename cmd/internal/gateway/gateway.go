@@ -100,7 +100,7 @@ func (g *Gateway) Run(ctx context.Context, ready func(Ready)) (err error) {
 	if err != nil {
 		return errors.Join(fmt.Errorf("starting the embedded message bus: %w", err), g.Close())
 	}
-	defer server.Stop()
+	defer func() { err = errors.Join(err, server.Stop()) }()
 	busConfig := bus.DefaultConfig()
 	busConfig.Server = server
 	conn, err := bus.Connect(busConfig, g.reg, g.log)
