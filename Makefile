@@ -6,6 +6,8 @@ GO ?= go
 PYTHON ?= python3
 VERSION ?= $(shell cat cmd/internal/version/VERSION)
 PROGRAMS := smg smg-sim
+# The commit goes into the programs, where git can say which one it is.
+STAMP := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo -buildvcs=auto || echo -buildvcs=false)
 LDFLAGS := -X smg/cmd/internal/version.Version=$(VERSION)
 TOOL := $(GO) tool -modfile=tools/go.mod
 
@@ -24,7 +26,7 @@ BENCH_OUT ?= dist/bench.txt
 
 .PHONY: build
 build: ## build the programs into bin/
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/ $(PROGRAMS:%=./cmd/%)
+	CGO_ENABLED=0 $(GO) build -trimpath $(STAMP) -ldflags "$(LDFLAGS)" -o bin/ $(PROGRAMS:%=./cmd/%)
 
 .PHONY: run
 run: build ## build, then a gateway on 127.0.0.1:8080 in front of four simulated engines

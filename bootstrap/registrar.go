@@ -139,13 +139,13 @@ func (r *Registrar) register(ctx context.Context, u string, at time.Time) {
 			return
 		}
 		if msg := err.Error(); msg != last {
-			log.Warn("worker is not answering", slog.String("reason", msg), slog.Duration("next_try", interval))
+			log.Warn("worker is not answering", slog.String("reason", msg), slog.Duration("next_try", interval),
+				slog.String("hint", "start it, or correct its URL"))
 			last = msg
 		}
 		if try == tries {
 			interval = r.cfg.Retry
-			log.Error("worker did not answer in time", slog.Duration("startup_timeout", r.cfg.Timeout), slog.Duration("next_try", interval),
-				slog.String("hint", "see --worker-startup-timeout-secs"))
+			log.Error("worker did not answer in time", slog.Duration("startup_timeout", r.cfg.Timeout), slog.Duration("next_try", interval))
 		}
 		if !sleep(ctx, interval) {
 			return

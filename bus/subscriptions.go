@@ -2,6 +2,7 @@ package bus
 
 import (
 	"errors"
+	"slices"
 
 	"smg/wire"
 )
@@ -34,8 +35,8 @@ func (s *Subscriptions) Err() error { return s.err }
 // handler.
 func (s *Subscriptions) Stop() error {
 	var errs []error
-	for i := len(s.subs) - 1; i >= 0; i-- {
-		errs = append(errs, s.subs[i].Stop())
+	for _, sub := range slices.Backward(s.subs) {
+		errs = append(errs, sub.Stop())
 	}
 	s.subs = nil
 	return errors.Join(errs...)

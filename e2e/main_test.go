@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,17 @@ import (
 
 // programs is the folder of the programs under test.
 var programs string
+
+// running bounds how many tests run at a time: each has some processes, and the
+// machines of CI have two cores.
+var running = make(chan struct{}, 2) // two: as said
+
+// parallel lets a test run beside others.
+func parallel(t *testing.T) {
+	t.Parallel()
+	running <- struct{}{}
+	t.Cleanup(func() { <-running })
+}
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -36,6 +48,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	http.DefaultClient.CloseIdleConnections()
 	if err := goleak.Find(); code == 0 && err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

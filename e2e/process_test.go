@@ -3,16 +3,11 @@ package e2e
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,17 +24,26 @@ type process struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
 	code int
+	out  bytes.Buffer // standard output, to be read when it has ended
 
 	mu    sync.Mutex
 	lines []string // of standard error
-	out   bytes.Buffer
 }
 
 // start starts a program. It is killed at the test's end if it still runs then.
 func start(t *testing.T, name string, args ...string) *process {
 	t.Helper()
+	return startWith(t, []string{"NO_COLOR=1"}, name, args...)
+}
+
+// startWith is start with more variables than those of a plain environment.
+func startWith(t *testing.T, env []string, name string, args ...string) *process {
+	t.Helper()
 	p := &process{t: t, cmd: exec.Command(program(name), args...), done: make(chan struct{})}
-	p.cmd.Env = append(os.Environ(), "SMG_BIN_DIR=", "NO_COLOR=1")
+	// The race detector would let each process wait for a second when it ends.
+	p.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "SMG_") || strings.HasPrefix(v, "NO_COLOR=")
+	}), append(env, "GORACE=atexit_sleep_ms=0")...)
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -57,14 +61,7 @@ func start(t *testing.T, name string, args ...string) *process {
 			p.lines = append(p.lines, sc.Text())
 			p.mu.Unlock()
 		}
-		err := p.cmd.Wait()
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			p.code = exit.ExitCode()
-			if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-				p.code = 128 + int(ws.Signal())
-			}
-		}
+		p.code = exitCode(p.cmd.Wait())
 	}()
 	t.Cleanup(func() {
 		select {
@@ -83,11 +80,26 @@ func start(t *testing.T, name string, args ...string) *process {
 	return p
 }
 
-func (p *process) stderr() string {
+// exitCode is a shell's: of a process that a signal has ended, too.
+func exitCode(err error) int {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return 0
+	}
+	if ws, ok := exit.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return exit.ExitCode()
+}
+
+// said are the lines of standard error until now.
+func (p *process) said() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return strings.Join(p.lines, "\n")
+	return slices.Clone(p.lines)
 }
+
+func (p *process) stderr() string { return strings.Join(p.said(), "\n") }
 
 func (p *process) signal(s syscall.Signal) {
 	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -95,148 +107,67 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
+// find returns the submatches of the first line that matches, or nil.
+func (p *process) find(re *regexp.Regexp) []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, l := range p.lines {
+		if m := re.FindStringSubmatch(l); m != nil {
+			return m
+		}
+	}
+	return nil
+}
+
 // says waits for a line that matches and returns its submatches.
 func (p *process) says(pattern string) []string {
 	p.t.Helper()
 	re := regexp.MustCompile(pattern)
 	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
-		p.mu.Lock()
-		for _, l := range p.lines {
-			if m := re.FindStringSubmatch(l); m != nil {
-				p.mu.Unlock()
-				return m
-			}
-		}
-		p.mu.Unlock()
+		ended := false
 		select {
 		case <-p.done:
-			p.t.Fatalf("it ended with %d and never said %q:\n%s", p.code, pattern, p.stderr())
+			ended = true
 		default:
 		}
+		if m := p.find(re); m != nil {
+			return m
+		}
+		if ended {
+			p.t.Fatalf("it ended with %d and never said %q", p.code, pattern)
+		}
 		if time.Now().After(end) {
-			p.t.Fatalf("it never said %q:\n%s", pattern, p.stderr())
+			p.t.Fatalf("it never said %q", pattern)
 		}
 	}
 }
 
-// ends waits for the program's end and returns its exit code.
-func (p *process) ends() int {
+// silent fails the test if a line matches.
+func (p *process) silent(pattern string) {
+	p.t.Helper()
+	if m := p.find(regexp.MustCompile(pattern)); m != nil {
+		p.t.Errorf("it said %q", m[0])
+	}
+}
+
+// ends waits for the program's end and wants that exit code.
+func (p *process) ends(want int) {
 	p.t.Helper()
 	select {
 	case <-p.done:
-		return p.code
+		if p.code != want {
+			p.t.Errorf("exit code %d, want %d", p.code, want)
+		}
 	case <-time.After(patience):
-		p.t.Fatalf("it does not end:\n%s", p.stderr())
-		return 0
+		p.t.Fatal("it does not end")
 	}
 }
 
 // stop ends the program as a user would, who does not wait: two signals.
-func (p *process) stop() int {
+func (p *process) stop(want int) {
 	p.t.Helper()
 	p.signal(syscall.SIGTERM)
-	p.says("draining|stopping")
+	p.says("draining")
 	p.signal(syscall.SIGTERM)
-	return p.ends()
-}
-
-// port is a free port, free until somebody else takes it.
-func port(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
-// gateway is a running smg with its engines.
-type gateway struct {
-	*process
-	url     string
-	metrics string
-	engines []string
-}
-
-// basePorts keeps the engines of tests apart; each gateway takes a block.
-var basePorts = struct {
-	sync.Mutex
-	next int
-}{next: 33000}
-
-func basePort() int {
-	basePorts.Lock()
-	defer basePorts.Unlock()
-	basePorts.next += 100
-	return basePorts.next
-}
-
-// serve starts smg serve with simulated engines and waits until all are ready.
-// args follow the flags that every test needs.
-func serve(t *testing.T, engines int, args ...string) *gateway {
-	t.Helper()
-	all := append([]string{
-		"serve", "--backend", "sim", "--data-parallel-size", strconv.Itoa(engines),
-		"--port", strconv.Itoa(port(t)), "--worker-base-port", strconv.Itoa(basePort()),
-		"--router-prometheus-host", "127.0.0.1", "--router-prometheus-port", "0",
-	}, args...)
-	g := &gateway{process: start(t, "smg", all...)}
-	g.says("^try: ")
-	g.url = g.says(`^api +(http://\S+)`)[1]
-	g.metrics = g.says(`^metrics +(http://\S+)`)[1]
-	for i := range engines {
-		g.engines = append(g.engines, "http://127.0.0.1:"+g.says(fmt.Sprintf(`^engine %d +pid \d+ +port (\d+)`, i))[1])
-	}
-	return g
-}
-
-// get is the body of a page.
-func get(t *testing.T, url string) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-// gauges are the values of a metric, by its labels.
-func gauges(t *testing.T, metrics, name string) map[string]float64 {
-	t.Helper()
-	values := map[string]float64{}
-	for line := range strings.Lines(get(t, metrics)) {
-		rest, ok := strings.CutPrefix(strings.TrimSpace(line), name)
-		if !ok || rest == "" || (rest[0] != '{' && rest[0] != ' ') {
-			continue
-		}
-		i := strings.LastIndexByte(rest, ' ')
-		v, err := strconv.ParseFloat(rest[i+1:], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		values[rest[:i]] = v
-	}
-	return values
-}
-
-// await polls until ok, and fails the test if that does not happen.
-func await(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for: %s", what)
-		}
-	}
+	p.ends(want)
 }

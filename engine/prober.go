@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"syscall"
 	"time"
@@ -84,7 +85,7 @@ func (p *Prober) fetch(ctx context.Context, baseURL, path, apiKey string) (statu
 	}
 	resp, err := p.client.Do(req)
 	if err != nil {
-		return 0, nil, fmt.Errorf("GET %s: %s: %w", url, explain(ctx, err, req.URL.Host), err)
+		return 0, nil, &unanswered{fmt.Sprintf("GET %s: %s", url, explain(ctx, err, req.URL.Host)), err}
 	}
 	defer resp.Body.Close()
 	body, err = io.ReadAll(io.LimitReader(resp.Body, maxProbeBody+1))
@@ -96,6 +97,17 @@ func (p *Prober) fetch(ctx context.Context, baseURL, path, apiKey string) (statu
 	}
 	return resp.StatusCode, body, nil
 }
+
+// unanswered is a question without an answer. Its text says why in words, and the
+// same words each time; what the standard client said, with ports that differ from
+// try to try, is left to errors.Is and errors.As.
+type unanswered struct {
+	text  string
+	cause error
+}
+
+func (u *unanswered) Error() string { return u.text }
+func (u *unanswered) Unwrap() error { return u.cause }
 
 // explain says in words why there is no answer.
 func explain(ctx context.Context, err error, host string) string {
@@ -126,5 +138,9 @@ func explain(ctx context.Context, err error, host string) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return host + " closed the connection without an answer"
 	}
-	return "no answer"
+	var url *url.Error
+	if errors.As(err, &url) {
+		err = url.Err
+	}
+	return "no answer: " + err.Error()
 }

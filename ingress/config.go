@@ -54,6 +54,8 @@ type Config struct {
 	ReadHeaderTimeout time.Duration
 	// RequestTimeout is one deadline for a request, over everything it does.
 	RequestTimeout time.Duration
+	// BodyStall ends a request whose body brings no byte for so long.
+	BodyStall time.Duration
 	// WriteStall ends a client that takes no byte for so long.
 	WriteStall time.Duration
 	// Grace is the time that a stop may take, settling and draining together.
@@ -71,6 +73,7 @@ func DefaultConfig() Config {
 		MaxHeaderBytes:    64 << 10,
 		ReadHeaderTimeout: 10 * time.Second,
 		RequestTimeout:    30 * time.Minute,
+		BodyStall:         5 * time.Minute,
 		WriteStall:        time.Minute,
 		Grace:             3 * time.Minute,
 		RoutingKeyHeaders: []string{"x-smg-routing-key"},
@@ -91,6 +94,9 @@ func (c Config) Validate() error {
 	positive("max-header-bytes", int64(c.MaxHeaderBytes))
 	positive("read-header-timeout-secs", int64(c.ReadHeaderTimeout))
 	positive("request-timeout-secs", int64(c.RequestTimeout))
+	if c.BodyStall <= 0 {
+		errs = append(errs, errors.New("the body stall limit must be greater than 0"))
+	}
 	if c.WriteStall <= 0 {
 		errs = append(errs, errors.New("the write stall limit must be greater than 0"))
 	}

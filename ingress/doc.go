@@ -6,6 +6,7 @@
 //
 // It owns what a client sees: routes, headers, limits, errors (errors.go alone
 // turns errors into HTTP), and the one context under which everything of a request
-// runs. It does not know how a worker is chosen, how services talk to each other
-// or who started the engines.
+// runs (exchange.go), which the watcher (watch.go) ends when the client is gone or
+// the time is up. It does not know how a worker is chosen, how services talk to
+// each other or who started the engines.
 package ingress

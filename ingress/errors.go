@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"smg/engine"
 	"smg/ingress/body"
@@ -34,7 +35,7 @@ const (
 
 func (p *problem) Error() string { return p.message }
 
-// header is the name under which clients find the gateway's error code.
+// errorCodeHeader is where clients find the gateway's error code.
 const errorCodeHeader = "X-Smg-Error-Code"
 
 // write sends the problem as the whole answer.
@@ -87,9 +88,19 @@ func gatewayProblem(status int, code, format string, args ...any) *problem {
 // errClientGone says that nobody waits for the answer any more.
 var errClientGone = errors.New("the client has left")
 
+// maxEcho is how much of a client's own text an error repeats.
+const maxEcho = 256
+
+func clip(s string) string {
+	if len(s) <= maxEcho {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxEcho], "") + "…"
+}
+
 // selectionProblem words why no worker was picked for a leg.
 func selectionProblem(err error, leg worker.Leg, model string) *problem {
-	name := model
+	name := clip(model)
 	if name == "" {
 		name = "any model"
 	}
@@ -142,6 +153,9 @@ func bodyProblem(err error, plain bool) error {
 	var e *body.Error
 	if !errors.As(err, &e) {
 		return err
+	}
+	if e.Kind == body.KindTooLarge {
+		return gatewayProblem(http.StatusRequestEntityTooLarge, "request_body_too_large", "%v", e)
 	}
 	p := &problem{status: http.StatusBadRequest, message: e.Error(), form: openai}
 	switch class := e.Kind.Class(); {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"smg/engine"
 	"smg/worker"
@@ -18,33 +19,47 @@ var errDeadline = errors.New("the request's time is up")
 type exchange struct {
 	srv      *Server
 	w        http.ResponseWriter
-	flusher  flusher
-	ctx      context.Context
+	ctx      life
 	query    query
-	watch    watch
+	lease    worker.LeaseID
+	leased   bool // the lease is begun and not ended
 	headSent bool
+	watch    watch
 }
 
-// flusher is what net/http's writers offer beside http.Flusher.
-type flusher interface{ FlushError() error }
+// life is the context of an exchange. It ends with the request's own, or by the
+// watcher's hand, which also keeps its deadline.
+type life struct {
+	context.Context
+	deadline time.Time
+}
+
+// Deadline implements [context.Context].
+func (l *life) Deadline() (time.Time, bool) { return l.deadline, true }
+
+// open begins an exchange, and has it watched until close.
+func (s *Server) open(w http.ResponseWriter, r *http.Request) *exchange {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	x := &exchange{srv: s, w: w, ctx: life{ctx, s.now().Add(s.cfg.RequestTimeout)}}
+	x.watch.ctx, x.watch.cancel, x.watch.conn, x.watch.writer = &x.ctx, cancel, clientConn(r), w
+	s.watcher.add(&x.watch)
+	return x
+}
+
+func (x *exchange) close() {
+	x.srv.watcher.remove(&x.watch)
+	x.watch.cancel(nil)
+}
 
 // infer serves an inference route. It ends the connection without an answer when
 // the client has left or an answer broke off after its first byte.
 func (s *Server) infer(w http.ResponseWriter, r *http.Request, rt *route) {
-	begun := s.now()
-	ctx, cancel := context.WithDeadlineCause(r.Context(), begun.Add(s.cfg.RequestTimeout), errDeadline)
-	defer cancel()
-	x := &exchange{srv: s, w: w, ctx: ctx}
-	x.flusher, _ = w.(flusher)
-	x.watch.cancel, x.watch.writer, x.watch.peerGone = cancel, w, peerGone(r)
-	s.watcher.add(&x.watch)
-	defer s.watcher.remove(&x.watch)
-	s.active.Add(1)
-	defer s.active.Add(-1)
-
+	x := s.open(w, r)
+	defer x.close()
 	err := x.run(rt, r)
-	if s.log.Enabled(ctx, slog.LevelDebug) {
-		s.log.LogAttrs(ctx, slog.LevelDebug, "request ended", slog.String("uri", r.URL.Path), slog.String("model", x.query.model),
+	if s.log.Enabled(&x.ctx, slog.LevelDebug) {
+		begun := x.ctx.deadline.Add(-s.cfg.RequestTimeout)
+		s.log.LogAttrs(&x.ctx, slog.LevelDebug, "request ended", slog.String("uri", r.URL.Path), slog.String("model", clip(x.query.model)),
 			slog.Duration("latency", s.now().Sub(begun)), slog.Any("error", err))
 	}
 	if err == nil {
@@ -54,61 +69,77 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, rt *route) {
 	if !errors.As(err, &p) || x.headSent {
 		panic(http.ErrAbortHandler) // net/http's way to cut a connection
 	}
+	x.watch.begin(taking)
 	p.write(w)
+	_ = x.finish() // a client that has left needs no error
 }
 
 // run takes the request through plan, dispatch and relay. The error is a *problem,
 // errClientGone or errCut; nil means that the answer is out.
 func (x *exchange) run(rt *route, r *http.Request) error {
-	raw, held, err := x.srv.read(r)
-	defer x.srv.budget.give(held)
+	raw, held, err := x.read(rt, r)
+	defer x.srv.buffers.release(held)
 	if err != nil {
 		return err
 	}
 	if x.query, err = x.srv.parse(rt, r, raw); err != nil {
 		return err
 	}
-	plan, err := x.srv.plan(x.ctx, &x.query)
+	plan, err := x.srv.plan(&x.ctx, &x.query)
 	if err != nil {
 		return err
 	}
-	end, err := x.dispatch(rt, r, plan)
-	x.srv.selector.End(plan.Lease, end.outcome, end.unreached)
+	x.lease, x.leased = plan.Lease, true
+	defer x.end(worker.Neutral, false) // unless it has ended for a better reason
+	err = x.dispatch(rt, r, plan.Pick.Worker.URL)
+	x.query.bytes = nil
+	x.srv.buffers.put(raw) // not where a panic leaves the engine's client with it
 	return err
 }
 
-// ending is how a lease ends.
-type ending struct {
-	outcome   worker.Outcome
-	unreached bool
+// end ends the lease, once.
+func (x *exchange) end(o worker.Outcome, unreached bool) {
+	if x.leased {
+		x.leased = false
+		x.srv.selector.End(x.lease, o, unreached)
+	}
 }
 
-// dispatch sends the request to the plan's worker and relays its answer.
-func (x *exchange) dispatch(rt *route, r *http.Request, plan Plan) (ending, error) {
-	url := plan.Pick.Worker.URL
+// dispatch sends the request to the worker at url and relays its answer.
+func (x *exchange) dispatch(rt *route, r *http.Request, url string) error {
 	target, err := x.srv.target(url)
 	if err != nil {
-		return ending{unreached: true}, gatewayProblem(http.StatusInternalServerError, "internal_error", "worker %s cannot be called: %v", url, err)
+		x.end(worker.Neutral, true)
+		return gatewayProblem(http.StatusInternalServerError, "internal_error", "worker %s cannot be called: %v", url, err)
 	}
-	resp, err := x.srv.dispatcher.Send(x.ctx, target, &engine.Request{
+	resp, err := x.srv.dispatcher.Send(&x.ctx, target, &engine.Request{
 		Method: http.MethodPost,
 		Path:   rt.path,
 		Fields: upstreamFields(r.Header),
 		Body:   x.query.bytes,
 	})
-	if err != nil {
-		if x.ctx.Err() != nil {
-			e := ending{}
-			if errors.Is(context.Cause(x.ctx), errDeadline) {
-				e.outcome = worker.Failure
-			}
-			return e, contextProblem(x.ctx, "worker "+url+" was awaited")
-		}
-		return ending{worker.Failure, errors.Is(err, engine.ErrConnect)}, upstreamProblem(err, url)
+	switch {
+	case err == nil:
+		defer resp.Close()
+		return x.relay(resp, url)
+	case x.ctx.Err() != nil:
+		x.end(x.givenUp(), false)
+		return contextProblem(&x.ctx, "worker "+url+" was awaited")
+	case errors.Is(err, engine.ErrRequest):
+		x.end(worker.Neutral, true)
+		return gatewayProblem(http.StatusBadRequest, "request_preparation_failed", "the request cannot be passed to worker %s: %v", url, reason(err))
 	}
-	defer resp.Close()
-	end := x.relay(resp, url)
-	return ending{outcome: end.outcome}, end.err
+	x.end(worker.Failure, errors.Is(err, engine.ErrConnect))
+	return upstreamProblem(err, url)
+}
+
+// givenUp is the outcome of a call whose context has ended: only a worker that let
+// the time pass is to blame.
+func (x *exchange) givenUp() worker.Outcome {
+	if errors.Is(context.Cause(&x.ctx), errDeadline) {
+		return worker.Failure
+	}
+	return worker.Neutral
 }
 
 // upstreamFields are the client's fields that engines get to see, and the body's
@@ -119,6 +150,9 @@ func upstreamFields(h http.Header) []engine.Field {
 	for name, values := range h {
 		if !passesToEngine(name) {
 			continue
+		}
+		if name == "Authorization" {
+			values = values[:1] // engines must not see two, whichever they take
 		}
 		for _, v := range values {
 			fields = append(fields, engine.Field{Name: name, Value: v})

@@ -3,16 +3,19 @@ package ingress
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
+	"strconv"
 
 	"smg/worker"
 )
 
-func (s *Server) health(w http.ResponseWriter, _ *http.Request, _ *route) {
+func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Content-Length", "2")
 	_, _ = w.Write([]byte("OK")) // a probe that has left needs no error
 }
 
-func (s *Server) readiness(w http.ResponseWriter, _ *http.Request, _ *route) {
+func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
 	ok, healthy, total := s.fleet.Readiness()
 	switch {
 	case s.draining.Load():
@@ -49,7 +52,7 @@ type modelCard struct {
 
 // models lists what the registered workers serve, each id once, in the order of
 // registration. No worker is asked.
-func (s *Server) models(w http.ResponseWriter, _ *http.Request, _ *route) {
+func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
 	list := modelList{Object: "list"}
 	seen := map[string]bool{}
 	for _, m := range s.fleet.Workers() {
@@ -106,7 +109,7 @@ type workerModel struct {
 
 // workers lists who is registered. A query model=m keeps those that serve m by id
 // or alias, and those with no model list.
-func (s *Server) workers(w http.ResponseWriter, r *http.Request, _ *route) {
+func (s *Server) workers(w http.ResponseWriter, r *http.Request) {
 	want := r.URL.Query().Get("model")
 	list := workerList{Workers: []workerCard{}}
 	for _, m := range s.fleet.Workers() {
@@ -132,17 +135,9 @@ func serves(s *worker.Spec, model string) bool {
 	if len(s.Models) == 0 {
 		return true
 	}
-	for _, m := range s.Models {
-		if m.ID == model {
-			return true
-		}
-		for _, a := range m.Aliases {
-			if a == model {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Models, func(m worker.Model) bool {
+		return m.ID == model || slices.Contains(m.Aliases, model)
+	})
 }
 
 func card(m *worker.Worker, active int) workerCard {
@@ -170,6 +165,7 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	w.WriteHeader(status)
 	_, _ = w.Write(b) // a client that has left needs no error
 }

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -62,9 +63,7 @@ func (m *metrics) add(k series) prometheus.Counter {
 	c := m.selections.WithLabelValues(k.workerType, k.mode, label, k.policy)
 	old := *m.series.Load()
 	next := make(map[series]prometheus.Counter, len(old)+1)
-	for o, oc := range old {
-		next[o] = oc
-	}
+	maps.Copy(next, old)
 	next[k] = c
 	m.series.Store(&next)
 	return c

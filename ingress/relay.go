@@ -1,7 +1,6 @@
 package ingress
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -13,121 +12,174 @@ import (
 	"smg/worker"
 )
 
-// relayed is how the relay of an answer ended.
-type relayed struct {
-	outcome worker.Outcome
-	// err is what the client has to be told or, when a part of the answer is out
-	// already, why its connection has to be cut (errCut, errClientGone).
-	err error
-}
-
 // errCut says that an answer broke off after its first byte: the client can tell
 // only by its connection being cut.
 var errCut = errors.New("the answer broke off")
 
-// relay sends an engine's answer to the client as it comes. Nothing is written
-// before the first byte of the body is there, so a body that breaks off before it
-// can still become an error. It flushes when the engine has nothing more to read,
-// never per chunk.
-func (x *exchange) relay(resp *engine.Response, url string) relayed {
+// relay sends an engine's answer to the client as it comes, and ends the lease.
+// Nothing is written before the first byte of the body is there, so a body that
+// breaks off before it can still become an error. A stream is flushed when the
+// engine has nothing more to read, never per chunk.
+//
+// The lease of a stream ends after its last byte was written; that of any other
+// answer ends when the engine has given its last byte, before the client sees it.
+func (x *exchange) relay(resp *engine.Response, url string) error {
 	piece, err := resp.Next()
 	if err != nil && !errors.Is(err, io.EOF) {
-		return x.broken(err, url)
+		return x.broken("read_response_failed", err, url)
 	}
-	sse := x.writeHead(resp, url)
-	out := worker.Neutral
-	switch s := resp.Status; {
-	case s == http.StatusRequestTimeout || s == http.StatusInternalServerError || s == http.StatusBadGateway || s == http.StatusGatewayTimeout:
-		out = worker.Failure
-	case s < 400:
-		out = worker.Success
+	limit := x.srv.cfg.MaxPayloadBytes
+	sse := x.answersEvents(resp)
+	if !sse && max(resp.ContentLength, int64(len(piece))) > limit {
+		x.end(worker.Neutral, false)
+		return gatewayProblem(http.StatusBadGateway, "upstream_response_too_large", "the answer of worker %s is larger than the limit of %d bytes (--max-payload-size)", url, limit)
 	}
-	var sent int64
-	var tail [2]byte // the last bytes sent, to find an event's border
+	outcome := outcomeOf(resp.Status)
+	length := resp.ContentLength
+	switch {
+	case sse:
+		length = -1 // an error event may follow
+	case resp.Ended():
+		x.end(outcome, false)
+		if length < 0 {
+			length = int64(len(piece))
+		}
+	}
+	x.writeHead(resp, url, sse, length)
+	sent := int64(0)
+	last := tail{}
 	for err == nil {
-		if sent += int64(len(piece)); sent > x.srv.cfg.MaxPayloadBytes && !sse {
-			return relayed{out, errCut}
+		if sent += int64(len(piece)); sent > limit && !sse {
+			x.end(worker.Neutral, false)
+			return errCut
 		}
-		flush := resp.Buffered() == 0 && !resp.Ended()
-		if werr := x.write(piece, flush); werr != nil {
-			return relayed{worker.Neutral, errClientGone}
+		ended := resp.Ended()
+		if ended && !sse {
+			x.end(outcome, false)
 		}
-		tail = lastTwo(tail, piece)
+		if x.write(piece, length < 0 && !ended && resp.Buffered() == 0) != nil {
+			x.end(worker.Neutral, false)
+			return errClientGone
+		}
+		last.note(piece)
 		piece, err = resp.Next()
 	}
 	if errors.Is(err, io.EOF) {
-		return relayed{outcome: out}
+		x.end(outcome, false)
+		return x.finish()
 	}
-	r := x.broken(err, url)
-	if errors.Is(r.err, errClientGone) {
-		return r
-	}
-	if !sse {
-		r.err = errCut
-		return r
-	}
+	err = x.broken("upstream_stream_error", err, url)
 	var p *problem
-	if !errors.As(r.err, &p) {
-		p = brokenProblem("upstream_stream_error", err, url)
-	} else if p.code == "read_response_failed" {
-		p.code = "upstream_stream_error"
+	switch {
+	case !errors.As(err, &p):
+		return err
+	case !sse || resp.Get("Content-Encoding") != "":
+		return errCut
+	case x.write(errorEvent(p, last), true) != nil:
+		return errClientGone
 	}
-	r.err = nil
-	if x.write(errorEvent(p, tail), true) != nil {
-		r.err = errClientGone
-	}
-	return r
+	return nil
 }
 
-// broken judges an answer that ended in err.
-func (x *exchange) broken(err error, url string) relayed {
-	if x.ctx.Err() != nil {
-		r := relayed{worker.Neutral, contextProblem(x.ctx, "the answer of worker "+url+" was awaited")}
-		if errors.Is(context.Cause(x.ctx), errDeadline) {
-			r.outcome = worker.Failure
-		}
-		return r
+// outcomeOf is what an answer that came whole says about its worker.
+func outcomeOf(status int) worker.Outcome {
+	switch status {
+	case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
+		return worker.Failure
 	}
-	return relayed{worker.Failure, brokenProblem("read_response_failed", err, url)}
+	if status < 400 {
+		return worker.Success
+	}
+	return worker.Neutral
+}
+
+// broken ends the lease of an answer that ended in err, and words the error.
+func (x *exchange) broken(code string, err error, url string) error {
+	if x.ctx.Err() != nil {
+		x.end(x.givenUp(), false)
+		return contextProblem(&x.ctx, "the answer of worker "+url+" was awaited")
+	}
+	x.end(worker.Failure, false)
+	return brokenProblem(code, err, url)
 }
 
 // write passes b to the client and, if flush, on to the network.
 func (x *exchange) write(b []byte, flush bool) error {
-	x.watch.writing()
-	_, err := x.w.Write(b)
-	if err == nil && flush {
-		err = x.flusher.FlushError()
+	x.watch.begin(taking)
+	defer x.watch.end()
+	if _, err := x.w.Write(b); err != nil || !flush {
+		return err
 	}
-	x.watch.writing()
-	return err
+	return http.NewResponseController(x.w).Flush()
+}
+
+// finish sees an answer out. On HTTP/1 the server does that, on a connection that
+// [front.Conn] watches; on HTTP/2 it would wait without end for a client that gives
+// a stream no more room.
+func (x *exchange) finish() error {
+	if x.watch.conn != nil {
+		return nil
+	}
+	if x.write(nil, true) != nil {
+		return errClientGone
+	}
+	return nil
+}
+
+const eventStream = "text/event-stream"
+
+// answersEvents says whether the client is to get an event stream.
+func (x *exchange) answersEvents(resp *engine.Response) bool {
+	return x.query.stream && resp.Status < 300 || isEventStream(resp.Get("Content-Type"))
+}
+
+func isEventStream(contentType string) bool {
+	return len(contentType) >= len(eventStream) && strings.EqualFold(contentType[:len(eventStream)], eventStream)
 }
 
 // writeHead sends the engine's status and fields, without those that belong to
-// the connection or to the gateway, and says whether an event stream follows.
-func (x *exchange) writeHead(resp *engine.Response, url string) (sse bool) {
+// the connection or to the gateway. A negative length is not known yet.
+func (x *exchange) writeHead(resp *engine.Response, url string, sse bool, length int64) {
 	h := x.w.Header()
-	for _, f := range resp.Fields {
+	values := make([]string, len(resp.Fields)+2) // one block for what is one string each
+	for i, f := range resp.Fields {
 		name := textproto.CanonicalMIMEHeaderKey(f.Name)
-		if !dropsToClient(name) {
+		switch {
+		case dropsToClient(name):
+		case h[name] == nil:
+			values[i] = f.Value
+			h[name] = values[i : i+1 : i+1]
+		default:
 			h[name] = append(h[name], f.Value)
 		}
 	}
-	for _, token := range strings.Split(resp.Get("Connection"), ",") {
-		if token = textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(token)); token != "" && token != "Content-Type" {
-			delete(h, token)
+	for _, f := range resp.Fields {
+		if strings.EqualFold(f.Name, "Connection") {
+			dropNamed(h, f.Value)
 		}
 	}
-	if x.query.stream && resp.Status < 300 {
-		h["Content-Type"] = []string{"text/event-stream"}
+	if sse && !isEventStream(h.Get("Content-Type")) {
+		h["Content-Type"] = []string{eventStream}
 	}
-	sse = strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
-	if resp.ContentLength >= 0 && !sse {
-		h["Content-Length"] = []string{strconv.FormatInt(resp.ContentLength, 10)}
+	own := values[len(resp.Fields):]
+	own[0] = url
+	h["X-Smg-Routed-Worker-Id"] = own[:1:1]
+	if length >= 0 {
+		own[1] = strconv.FormatInt(length, 10)
+		h["Content-Length"] = own[1:]
 	}
-	h["X-Smg-Routed-Worker-Id"] = []string{url}
 	x.w.WriteHeader(resp.Status)
 	x.headSent = true
-	return sse
+}
+
+// dropNamed drops the fields that a Connection field names: they were meant for
+// the gateway.
+func dropNamed(h http.Header, options string) {
+	for option := range strings.SplitSeq(options, ",") {
+		if name := textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(option)); name != "Content-Type" && name != "Content-Encoding" {
+			delete(h, name)
+		}
+	}
 }
 
 // dropsToClient says whether a field of an engine's answer stays behind. The
@@ -141,13 +193,26 @@ func dropsToClient(canonical string) bool {
 	return false
 }
 
+// tail is the last two bytes of a stream, to find an event's border.
+type tail [2]byte
+
+func (t *tail) note(b []byte) {
+	switch len(b) {
+	case 0:
+	case 1:
+		t[0], t[1] = t[1], b[0]
+	default:
+		*t = tail(b[len(b)-2:])
+	}
+}
+
 // errorEvent is the last event of a stream that broke: closed off from an event
-// that was cut in the middle, whose bytes end in tail.
-func errorEvent(p *problem, tail [2]byte) []byte {
+// that was cut in the middle.
+func errorEvent(p *problem, last tail) []byte {
 	var b []byte
 	switch {
-	case tail[1] == 0 || tail == [2]byte{'\n', '\n'}:
-	case tail[1] == '\n':
+	case last == tail{'\n', '\n'}:
+	case last[1] == '\n':
 		b = append(b, '\n')
 	default:
 		b = append(b, "\n\n"...)
@@ -155,14 +220,4 @@ func errorEvent(p *problem, tail [2]byte) []byte {
 	b = append(b, "data: "...)
 	b = append(b, p.json()...)
 	return append(b, "\n\n"...)
-}
-
-func lastTwo(tail [2]byte, b []byte) [2]byte {
-	switch len(b) {
-	case 0:
-		return tail
-	case 1:
-		return [2]byte{tail[1], b[0]}
-	}
-	return [2]byte(b[len(b)-2:])
 }

@@ -1,12 +1,13 @@
 package ingress
 
 import (
+	"context"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
 	"strings"
-	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"smg/ingress/body"
@@ -22,82 +23,103 @@ type query struct {
 	bytes  []byte // the body as a worker may see it
 }
 
-// budget bounds the memory of all buffered bodies together.
-type budget struct {
-	left atomic.Int64
-}
-
-func (b *budget) take(n int64) bool {
-	if b.left.Add(-n) >= 0 {
-		return true
-	}
-	b.left.Add(n)
-	return false
-}
-
-func (b *budget) give(n int64) { b.left.Add(n) }
-
 // growBy is how much room a body without a declared length takes at a time.
 const growBy = 64 << 10
 
 // read reads the body whole. It returns what it took from the budget, also on
-// error. Nothing is read, and no 100 Continue sent, before limits and budget allow.
-func (s *Server) read(r *http.Request) (b []byte, held int64, err error) {
-	limit := s.cfg.MaxPayloadBytes
-	tooLarge := func() error {
-		return gatewayProblem(http.StatusRequestEntityTooLarge, "request_body_too_large", "the request body is larger than the limit of %d bytes (--max-payload-size)", limit)
+// error. Nothing is read, and no 100 Continue sent, before type, limits and budget
+// allow.
+func (x *exchange) read(rt *route, r *http.Request) (b []byte, held int64, err error) {
+	refuse := func(p *problem) ([]byte, int64, error) {
+		forsake(x.w, r)
+		return nil, held, p
+	}
+	limit := x.srv.cfg.MaxPayloadBytes
+	if rt.plain && !isJSON(r.Header.Get("Content-Type")) {
+		return refuse(&problem{status: http.StatusUnsupportedMediaType, form: text, message: "send the body with Content-Type: application/json"})
 	}
 	if r.ContentLength > limit {
-		return nil, 0, tooLarge()
+		return refuse(tooLarge(limit))
 	}
-	take := func(n int64) error {
-		if !s.budget.take(n) {
-			return gatewayProblem(http.StatusServiceUnavailable, "buffer_budget_exhausted", "the memory for request bodies is used up (--max-buffered-bytes-total): try again later")
-		}
-		held += n
-		return nil
-	}
-	if n := r.ContentLength; n >= 0 {
-		if err := take(n); err != nil {
-			return nil, held, err
-		}
-		b = make([]byte, n)
-		if _, err := io.ReadFull(r.Body, b); err != nil {
-			return nil, held, aborted(err)
-		}
-		return b, held, nil
+	room := r.ContentLength
+	if room < 0 {
+		room = min(growBy, limit+1)
 	}
 	for {
-		if len(b) == cap(b) {
-			grow := max(int64(cap(b)), growBy)
-			if err := take(grow); err != nil {
-				return nil, held, err
-			}
-			b = append(make([]byte, 0, int64(cap(b))+grow), b...)
+		if !x.srv.buffers.reserve(room) {
+			return refuse(gatewayProblem(http.StatusServiceUnavailable, "buffer_budget_exhausted",
+				"the memory for request bodies is used up (--max-buffered-bytes-total): try again later"))
 		}
-		n, err := r.Body.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if int64(len(b)) > limit {
-			return nil, held, tooLarge()
-		}
-		if errors.Is(err, io.EOF) {
+		held += room
+		larger := append(x.srv.buffers.get(held), b...)
+		x.srv.buffers.put(b)
+		b = larger
+		whole, err := x.fill(r, &b, int(held))
+		switch {
+		case err != nil:
+			return nil, held, err
+		case int64(len(b)) > limit:
+			return refuse(tooLarge(limit))
+		case whole:
 			return b, held, nil
 		}
-		if err != nil {
-			return nil, held, aborted(err)
-		}
+		room = min(held, limit+1-held)
 	}
 }
 
-func aborted(err error) error {
+// forsakenFor is how long a client may take to send a body that nobody reads.
+const forsakenFor = 2 * time.Second
+
+// forsake bounds the wait for what is left of a request's body, before an answer
+// that does not need it: net/http reads on, in order to use the connection again,
+// and would wait for a silent client for ever.
+func forsake(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 && r.ProtoMajor == 1 {
+		// A connection that takes no deadline is closed already.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(forsakenFor))
+	}
+}
+
+// fill reads until b holds room bytes or the body is whole.
+func (x *exchange) fill(r *http.Request, b *[]byte, room int) (whole bool, err error) {
+	if r.ContentLength == 0 {
+		return true, nil
+	}
+	x.watch.begin(uploading)
+	defer x.watch.end()
+	for len(*b) < room {
+		n, err := r.Body.Read((*b)[len(*b):room])
+		*b = (*b)[:len(*b)+n]
+		x.watch.progress()
+		switch {
+		case errors.Is(err, io.EOF):
+			return true, nil
+		case err != nil:
+			return false, x.unread(err)
+		}
+	}
+	return r.ContentLength > 0, nil
+}
+
+// unread words why a body could not be read.
+func (x *exchange) unread(err error) error {
+	switch {
+	case x.watch.stalled.Load():
+		return gatewayProblem(http.StatusRequestTimeout, "request_body_stalled", "nothing came of the request body for %v", x.srv.cfg.BodyStall)
+	case errors.Is(context.Cause(&x.ctx), errDeadline):
+		return contextProblem(&x.ctx, "the request body was read")
+	}
+	// net/http ends the context for malformed bodies too: there may be somebody to
+	// answer.
 	return gatewayProblem(http.StatusBadRequest, "request_body_aborted", "the request body could not be read to its end: %v", err)
+}
+
+func tooLarge(limit int64) *problem {
+	return gatewayProblem(http.StatusRequestEntityTooLarge, "request_body_too_large", "the request body is larger than the limit of %d bytes (--max-payload-size)", limit)
 }
 
 // parse scans the body and gathers what the policies read.
 func (s *Server) parse(rt *route, r *http.Request, raw []byte) (query, error) {
-	if rt.plain && !isJSON(r.Header.Get("Content-Type")) {
-		return query{}, &problem{status: http.StatusUnsupportedMediaType, form: text, message: "send the body with Content-Type: application/json"}
-	}
 	b, err := body.Parse(raw, s.cfg.MaxJSONDepth)
 	if err == nil {
 		err = rt.check(&b)
@@ -139,11 +161,9 @@ func (s *Server) routingKey(h http.Header) worker.Key {
 		return worker.Key{}
 	}
 	for _, name := range s.keyHeaders {
-		for _, v := range h[name] {
-			if v != "" && len(v) <= maxKeyBytes && utf8.ValidString(v) {
-				return worker.HashKey(worker.KeyHeader, v)
-			}
-			break // only the first value of a header counts
+		// Only the first value of a header counts.
+		if v := h[name]; len(v) > 0 && v[0] != "" && len(v[0]) <= maxKeyBytes && utf8.ValidString(v[0]) {
+			return worker.HashKey(worker.KeyHeader, v[0])
 		}
 	}
 	for _, name := range implicitKeys {

@@ -1,7 +1,10 @@
 package ingress
 
 import (
+	"errors"
+	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 
@@ -12,8 +15,9 @@ import (
 type route struct {
 	path    string
 	methods []string
-	serve   func(w http.ResponseWriter, r *http.Request, rt *route)
-	// Of inference routes:
+	// info answers from what the gateway knows; nil for inference routes, which
+	// have the rest.
+	info  http.HandlerFunc
 	check body.Check
 	plain bool // faults of the body are plain text
 }
@@ -23,14 +27,14 @@ func (s *Server) routeTable() map[string]*route {
 	get, post := []string{http.MethodGet, http.MethodHead}, []string{http.MethodPost}
 	table := map[string]*route{}
 	for _, rt := range []*route{
-		{path: "/health", methods: get, serve: s.health},
-		{path: "/liveness", methods: get, serve: s.health},
-		{path: "/readiness", methods: get, serve: s.readiness},
-		{path: "/v1/models", methods: get, serve: s.models},
-		{path: "/workers", methods: get, serve: s.workers},
-		{path: "/v1/chat/completions", methods: post, serve: s.infer, check: body.CheckChat},
-		{path: "/v1/completions", methods: post, serve: s.infer, check: body.CheckCompletions},
-		{path: "/generate", methods: post, serve: s.infer, check: body.CheckGenerate, plain: true},
+		{path: "/health", methods: get, info: s.health},
+		{path: "/liveness", methods: get, info: s.health},
+		{path: "/readiness", methods: get, info: s.readiness},
+		{path: "/v1/models", methods: get, info: s.models},
+		{path: "/workers", methods: get, info: s.workers},
+		{path: "/v1/chat/completions", methods: post, check: body.CheckChat},
+		{path: "/v1/completions", methods: post, check: body.CheckCompletions},
+		{path: "/generate", methods: post, check: body.CheckGenerate, plain: true},
 	} {
 		table[rt.path] = rt
 	}
@@ -39,14 +43,44 @@ func (s *Server) routeTable() map[string]*route {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.active.Add(1)
+	defer s.active.Add(-1)
+	defer s.report(r)
 	rt := s.routes[r.URL.Path]
+	if rt == nil || rt.info != nil || r.Method != http.MethodPost {
+		forsake(w, r)
+	}
 	switch {
 	case rt == nil:
 		w.WriteHeader(http.StatusNotFound)
 	case !slices.Contains(rt.methods, r.Method):
 		w.Header().Set("Allow", strings.Join(rt.methods, ", "))
 		w.WriteHeader(http.StatusMethodNotAllowed)
+	case rt.info != nil:
+		s.inform(w, r, rt.info)
 	default:
-		rt.serve(w, r, rt)
+		s.infer(w, r, rt)
 	}
+}
+
+// report logs a panic, which is a fault of this program, and lets it cut the one
+// connection that it concerns: net/http's own report goes to the debug log.
+func (s *Server) report(r *http.Request) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if err, ok := v.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+		s.log.Error("a request hit a fault of the gateway", slog.String("uri", r.URL.Path), slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// inform answers an information route, no longer than the client takes the answer.
+func (s *Server) inform(w http.ResponseWriter, r *http.Request, answer http.HandlerFunc) {
+	x := s.open(w, r)
+	defer x.close()
+	x.watch.begin(taking)
+	answer(w, r)
+	_ = x.finish() // a client that has left needs no error
 }

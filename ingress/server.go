@@ -43,7 +43,7 @@ type Server struct {
 	keyHeaders []string
 	readsKey   func() bool
 	watcher    *watcher
-	budget     budget
+	buffers    buffers
 	targets    sync.Map // URL → *engine.Target
 	active     atomic.Int64
 	draining   atomic.Bool
@@ -63,13 +63,14 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s := &Server{
 		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet,
 		log: d.Log, now: d.Now, metrics: m, readsKey: d.ReadsKey,
-		watcher: newWatcher(cfg.WriteStall), hurry: make(chan struct{}),
+		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}),
 	}
 	for _, h := range cfg.RoutingKeyHeaders {
-		s.keyHeaders = append(s.keyHeaders, http.CanonicalHeaderKey(h))
+		if h = http.CanonicalHeaderKey(h); !slices.Contains(s.keyHeaders, h) {
+			s.keyHeaders = append(s.keyHeaders, h)
+		}
 	}
-	s.keyHeaders = slices.Compact(s.keyHeaders)
-	s.budget.left.Store(cfg.MaxBufferedBytes)
+	s.buffers.left.Store(cfg.MaxBufferedBytes)
 	s.routes = s.routeTable()
 	return s, nil
 }
@@ -77,20 +78,23 @@ func New(cfg Config, d Deps) (*Server, error) {
 // connKey finds a request's connection in its context.
 type connKey struct{}
 
-// peerGone is how to ask whether a request's client has left, where net/http
-// might not notice: nil on HTTP/2, whose server reads all the time.
-func peerGone(r *http.Request) func() bool {
+// clientConn is an HTTP/1 request's connection, if the server's listener made it:
+// nil on HTTP/2, where one connection carries many requests.
+func clientConn(r *http.Request) *front.Conn {
 	if r.ProtoMajor != 1 {
 		return nil
 	}
-	if c, ok := r.Context().Value(connKey{}).(*front.Conn); ok {
-		return c.PeerGone
-	}
-	return nil
+	c, _ := r.Context().Value(connKey{}).(*front.Conn)
+	return c
 }
 
-// maxStreams is how many requests one HTTP/2 connection may have in flight.
-const maxStreams = 10_000
+const (
+	// maxStreams is how many requests one HTTP/2 connection may have in flight.
+	maxStreams = 10_000
+	// idleTimeout closes connections without requests: later than load balancers
+	// do, so that they never send on one that is being closed here.
+	idleTimeout = 15 * time.Minute
+)
 
 // Run serves connections of l until ctx ends. Then it drains: readiness turns 503
 // at once, new requests are served for a settling time of at most 5 s, those in
@@ -107,6 +111,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		Protocols:         protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		ReadHeaderTimeout: s.cfg.ReadHeaderTimeout,
+		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    s.cfg.MaxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 		BaseContext:       func(net.Listener) context.Context { return base },
@@ -115,14 +120,16 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		},
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { s.watcher.run(base) })
-	served := make(chan error, 1) // one: Serve's result, sent once
-	wg.Go(func() { served <- srv.Serve(front.NewListener(l, s.cfg.MaxHeaderBytes)) })
 	defer wg.Wait()
 	defer cut()
+	wg.Go(func() { s.watcher.run(base) })
+	served := make(chan error, 1) // one: Serve's result, sent once
+	checked := front.NewListener(l, front.Config{MaxHeadBytes: s.cfg.MaxHeaderBytes, WriteStall: s.cfg.WriteStall})
+	wg.Go(func() { served <- srv.Serve(checked) })
 	select {
 	case err := <-served:
-		return fmt.Errorf("serving the API: %w", err)
+		cut()
+		return errors.Join(fmt.Errorf("serving the API: %w", err), s.close(srv))
 	case <-ctx.Done():
 	}
 	return s.drain(base, srv, cut)
@@ -131,26 +138,20 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 // Hurry skips the rest of a drain: what is in flight is cut.
 func (s *Server) Hurry() { s.hurryOnce.Do(func() { close(s.hurry) }) }
 
-// maxSettle is how long a draining server goes on to accept, so that those who
-// still send here learn of it.
-const maxSettle = 5 * time.Second
+const (
+	// maxSettle is how long a draining server goes on to accept, so that those who
+	// still send here learn of it.
+	maxSettle = 5 * time.Second
+	// cutWait is how long cut requests may take to let go.
+	cutWait = 2 * time.Second
+)
 
 func (s *Server) drain(ctx context.Context, srv *http.Server, cut context.CancelFunc) error {
 	s.draining.Store(true)
 	settle := min(s.cfg.Grace/2, maxSettle)
 	s.log.Info("draining", slog.Int64("in_flight", s.active.Load()), slog.Duration("settle", settle), slog.Duration("grace", s.cfg.Grace))
 	s.pause(settle)
-	ctx, stop := context.WithTimeout(ctx, s.cfg.Grace-settle)
-	defer stop()
-	go func() {
-		select {
-		case <-s.hurry:
-			stop()
-		case <-ctx.Done():
-		}
-	}()
-	err := srv.Shutdown(ctx)
-	if err == nil {
+	if s.shutdown(ctx, srv, s.cfg.Grace-settle) {
 		s.log.Info("all requests have ended")
 		return nil
 	}
@@ -158,20 +159,42 @@ func (s *Server) drain(ctx context.Context, srv *http.Server, cut context.Cancel
 		s.log.Warn("cutting requests that have not ended in time", slog.Int64("requests", left), slog.Duration("grace", s.cfg.Grace))
 	}
 	cut()
-	// The handlers see their context end and return; Close would not wait for them.
-	end, stopEnd := context.WithTimeout(context.WithoutCancel(ctx), cutWait)
-	defer stopEnd()
-	if err := srv.Shutdown(end); err == nil {
-		return nil
+	return s.close(srv)
+}
+
+// shutdown lets srv end by itself, for d or until Hurry. It says whether all
+// connections are done.
+func (s *Server) shutdown(ctx context.Context, srv *http.Server, d time.Duration) bool {
+	ctx, stop := context.WithTimeout(ctx, d)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer stop()
+	wg.Go(func() {
+		select {
+		case <-s.hurry:
+			stop()
+		case <-ctx.Done():
+		}
+	})
+	return srv.Shutdown(ctx) == nil
+}
+
+// close closes all connections of srv. Handlers, whose contexts have been cut,
+// get a moment to return.
+func (s *Server) close(srv *http.Server) error {
+	err := srv.Close()
+	const look = 2 * time.Millisecond
+	for waited := time.Duration(0); s.active.Load() > 0 && waited < cutWait; waited += look {
+		time.Sleep(look)
 	}
-	if err := srv.Close(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+	if left := s.active.Load(); left > 0 {
+		s.log.Error("cut requests have not let go", slog.Int64("requests", left))
+	}
+	if err != nil && !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("closing the API's connections: %w", err)
 	}
 	return nil
 }
-
-// cutWait is how long cut requests may take to let go.
-const cutWait = 2 * time.Second
 
 // pause waits for d or until Hurry.
 func (s *Server) pause(d time.Duration) {

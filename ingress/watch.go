@@ -3,67 +3,104 @@ package ingress
 import (
 	"context"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"smg/ingress/front"
 )
 
 // sweepEvery is how often running exchanges are looked at. A client that left
 // unseen is noticed within two sweeps.
 const sweepEvery = 400 * time.Millisecond
 
-// watcher looks after clients that net/http does not: one that left while bytes of
-// its are still unread (net/http stops watching a connection once bytes wait
-// there), one that closed only its sending side, and one that stopped reading.
+// watcher ends what would not end by itself: a request whose time is up, and one
+// whose client net/http does not see leaving, because bytes of its are still unread
+// (net/http stops watching a connection once bytes wait there), because it closed
+// only its sending side, or because it just stopped reading or sending. One sweep
+// over all of them is cheaper than timers for each.
 type watcher struct {
-	stall time.Duration
+	requestTimeout, readStall, writeStall time.Duration
+	now                                   func() time.Time
 
-	mu      sync.Mutex
-	watched map[*watch]struct{}
+	mu    sync.Mutex
+	first *watch // of a ring without order
 }
 
 // watch is one exchange as the watcher sees it.
 type watch struct {
-	cancel   context.CancelFunc
-	peerGone func() bool // nil when the protocol tells by itself
-	writes   atomic.Uint32
+	ctx    *life
+	cancel context.CancelCauseFunc
+	conn   *front.Conn // nil on HTTP/2, which tells by itself
+
+	// steps counts what the client takes or gives, waits what it is waited for;
+	// the exchange writes both.
+	steps   atomic.Uint32
+	waits   atomic.Uint32
+	stalled atomic.Bool
 
 	// Of the sweep alone.
-	sweeps     int
-	lastWrites uint32
-	stalledFor time.Duration
+	sweeps    int
+	lastSteps uint32
+	lastMove  time.Time
 
-	mu       sync.Mutex // keeps the writer from being used after the handler's return
-	writer   http.ResponseWriter
-	finished bool
+	next, prev *watch // guarded by watcher.mu
+
+	mu     sync.Mutex // keeps the writer from being used after the handler's return
+	writer http.ResponseWriter
 }
 
-func newWatcher(stall time.Duration) *watcher {
-	return &watcher{stall: stall, watched: map[*watch]struct{}{}}
+// What a client can be waited for.
+const (
+	nothing uint32 = iota
+	uploading
+	taking
+)
+
+func (w *watch) begin(wait uint32) {
+	w.steps.Add(1)
+	w.waits.Store(wait)
+}
+
+func (w *watch) end()      { w.waits.Store(nothing) }
+func (w *watch) progress() { w.steps.Add(1) }
+
+func newWatcher(cfg Config, now func() time.Time) *watcher {
+	return &watcher{requestTimeout: cfg.RequestTimeout, readStall: cfg.BodyStall, writeStall: cfg.WriteStall, now: now}
 }
 
 func (wa *watcher) add(w *watch) {
 	wa.mu.Lock()
-	wa.watched[w] = struct{}{}
-	wa.mu.Unlock()
+	defer wa.mu.Unlock()
+	if wa.first == nil {
+		w.next, w.prev = w, w
+	} else {
+		w.next, w.prev = wa.first, wa.first.prev
+		w.next.prev, w.prev.next = w, w
+	}
+	wa.first = w
 }
 
 func (wa *watcher) remove(w *watch) {
 	wa.mu.Lock()
-	delete(wa.watched, w)
+	if w.next == w {
+		wa.first = nil
+	} else {
+		w.next.prev, w.prev.next = w.prev, w.next
+		if wa.first == w {
+			wa.first = w.next
+		}
+	}
 	wa.mu.Unlock()
 	w.mu.Lock()
-	w.finished = true
+	w.writer = nil
 	w.mu.Unlock()
 }
 
-// writing marks the begin (and, called again, the end) of a write to the client.
-func (w *watch) writing() { w.writes.Add(1) }
-
-// run sweeps until ctx ends.
+// run sweeps until ctx ends: often, and whenever a deadline comes.
 func (wa *watcher) run(ctx context.Context) {
-	t := time.NewTicker(sweepEvery)
+	every := min(sweepEvery, wa.requestTimeout)
+	t := time.NewTimer(every)
 	defer t.Stop()
 	var batch []*watch
 	for {
@@ -72,44 +109,63 @@ func (wa *watcher) run(ctx context.Context) {
 			return
 		case <-t.C:
 		}
+		now, pause := wa.now(), every
 		batch = wa.collect(batch[:0])
 		for _, w := range batch {
-			wa.look(w)
+			if left := w.ctx.deadline.Sub(now); left > 0 {
+				pause = min(pause, left)
+			}
+			wa.look(w, now)
 		}
 		clear(batch)
+		t.Reset(pause)
 	}
 }
 
 func (wa *watcher) collect(into []*watch) []*watch {
 	wa.mu.Lock()
 	defer wa.mu.Unlock()
-	into = slices.Grow(into, len(wa.watched))
-	for w := range wa.watched {
+	for w := wa.first; w != nil; {
 		into = append(into, w)
+		if w = w.next; w == wa.first {
+			break
+		}
 	}
 	return into
 }
 
-func (wa *watcher) look(w *watch) {
+func (wa *watcher) look(w *watch, now time.Time) {
 	w.sweeps++
-	if w.sweeps > 1 && w.peerGone != nil && w.peerGone() {
-		w.cancel()
-		return
+	switch {
+	case w.ctx.Err() != nil:
+	case !now.Before(w.ctx.deadline):
+		w.cancel(errDeadline)
+	case w.conn != nil && w.sweeps > 1 && w.conn.PeerGone():
+		w.cancel(errClientGone)
 	}
-	n := w.writes.Load()
-	if n%2 == 0 || n != w.lastWrites {
-		w.lastWrites, w.stalledFor = n, 0
-		return
+	waits, steps := w.waits.Load(), w.steps.Load()
+	if waits == nothing || steps != w.lastSteps || w.lastMove.IsZero() {
+		w.lastSteps, w.lastMove = steps, now
 	}
-	if w.stalledFor += sweepEvery; w.stalledFor < wa.stall {
-		return
+	still := now.Sub(w.lastMove)
+	switch {
+	case waits == uploading && w.ctx.Err() != nil:
+		// Nothing but a deadline ends a read.
+		w.release((*http.ResponseController).SetReadDeadline)
+	case waits == uploading && still >= wa.readStall:
+		w.stalled.Store(true)
+		w.release((*http.ResponseController).SetReadDeadline)
+	case waits == taking && still >= wa.writeStall:
+		w.cancel(errClientGone)
+		w.release((*http.ResponseController).SetWriteDeadline)
 	}
-	w.cancel()
+}
+
+// release ends a blocked read or write. If that fails, the next sweep tries again.
+func (w *watch) release(setDeadline func(*http.ResponseController, time.Time) error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.finished {
-		// Ends the blocked write with an error; a failure to do so leaves the
-		// write to the next sweep.
-		_ = http.NewResponseController(w.writer).SetWriteDeadline(time.Now())
+	if w.writer != nil {
+		_ = setDeadline(http.NewResponseController(w.writer), time.Now())
 	}
 }

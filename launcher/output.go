@@ -112,13 +112,13 @@ func (c Config) lineWriter(rank int, console *Console, file *os.File) func(line 
 	return func(line string) { _, _ = io.WriteString(console, prefix+line+"\n") }
 }
 
-// jsonLine has the keys of a log/slog JSON line, and where the line came from.
+// jsonLine has the keys of the gateway's own JSON lines, and where the line came from.
 func jsonLine(source, line string) []byte {
 	out, err := json.Marshal(struct {
-		Time   time.Time `json:"time"`
-		Level  string    `json:"level"`
-		Source string    `json:"source"`
-		Msg    string    `json:"msg"`
+		Timestamp time.Time `json:"timestamp"`
+		Level     string    `json:"level"`
+		Source    string    `json:"source"`
+		Message   string    `json:"message"`
 	}{time.Now(), slog.LevelInfo.String(), source, line})
 	if err != nil {
 		return nil // strings always encode

@@ -98,13 +98,13 @@ func TestLogModes(t *testing.T) {
 		launch(t, cfg, &out, discardLog())
 		waitFor(t, &out, "\n", 1)
 		var line struct {
-			Time               time.Time
-			Level, Source, Msg string
+			Timestamp              time.Time
+			Level, Source, Message string
 		}
 		if err := json.Unmarshal([]byte(out.String()), &line); err != nil {
 			t.Fatalf("%v: %s", err, out.String())
 		}
-		if line.Source != "engine-0" || line.Msg != "hello" || line.Level != "INFO" || line.Time.IsZero() {
+		if line.Source != "engine-0" || line.Message != "hello" || line.Level != "INFO" || line.Timestamp.IsZero() {
 			t.Errorf("line %+v", line)
 		}
 	})

@@ -101,6 +101,7 @@ func (g *Group) cleanUp(procs []*Process) error {
 			faults = multierror.Append(faults, fmt.Errorf("engine %d (process group %d) would not die", p.rank, p.PID()))
 		}
 		if p.output != nil {
+			awaitOutput(p)
 			if err := p.output.Close(); err != nil { // a helper that left the group may hold the other end
 				faults = multierror.Append(faults, fmt.Errorf("closing the output of engine %d: %w", p.rank, err))
 			}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
@@ -151,7 +150,7 @@ func (b *Book) labelled(s *worker.Spec, model string) *chapter {
 		}
 	}
 	b.deps.Logger.Warn("the policy label of a worker cannot be followed; its model has the default policy",
-		"worker_id", s.ID.String(), "worker", s.URL, "model_id", model, "label", label, "policy", b.config.Policy, slog.Any("error", err))
+		"worker_id", s.ID.String(), "worker", s.URL, "model_id", model, "label", label, "policy", b.config.Policy, "error", err)
 	return nil
 }
 

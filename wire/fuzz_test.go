@@ -42,10 +42,10 @@ func fuzz(f *testing.F, c codec) {
 	})
 }
 
-func FuzzDecodeBatch(f *testing.F) { fuzz(f, batchCodec) }
+func FuzzDecodeBatch(f *testing.F)   { fuzz(f, batchCodec) }
 func FuzzDecodeRecords(f *testing.F) { fuzz(f, stateCodec) }
-func FuzzDecodeBeat(f *testing.F)  { fuzz(f, beatCodec) }
-func FuzzDecodeSpec(f *testing.F)  { fuzz(f, specCodec) }
+func FuzzDecodeBeat(f *testing.F)    { fuzz(f, beatCodec) }
+func FuzzDecodeSpec(f *testing.F)    { fuzz(f, specCodec) }
 
 // Any batch arrives as it was sent, whatever was encoded before with the same
 // memory.

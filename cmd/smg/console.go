@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
@@ -43,6 +44,20 @@ func (c console) fail(err error) int {
 	c.log.Error("failed", slog.String("error", err.Error()), slog.Int("exit_code", code),
 		slog.Any("report", strings.Split(strings.TrimSpace(report.String()), "\n")))
 	return code
+}
+
+// stopping tells that the engines are about to be stopped, which may take a while,
+// and why, if that is a failure. Its whole report comes last, where it is found.
+func (c console) stopping(engines *launcher.Group, limit time.Duration, why error) {
+	n := len(engines.Processes())
+	if n == 0 {
+		return
+	}
+	attrs := []any{slog.Int("engines", n), slog.Duration("limit", limit)}
+	if why != nil {
+		attrs = append(attrs, slog.String("reason", why.Error()))
+	}
+	c.log.Info("stopping engines", attrs...)
 }
 
 // remarks tells what the command line gave rise to.

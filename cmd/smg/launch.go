@@ -35,8 +35,9 @@ func introduce(con console, cmd *flags.Command, g *gateway.Gateway) {
 		return
 	}
 	workers := counted(len(cfg.WorkerURLs), "worker")
-	con.say("%s\nmode      regular\nregular   %s   policy %s   %s\nbus       embedded NATS, in process\napi       %s     metrics %s",
-		version.Line("smg"), workers, cfg.Policy, abridged(cfg.WorkerURLs), g.API(), g.Metrics())
+	leg := strings.TrimRight(fmt.Sprintf("%s   policy %s   %s", workers, cfg.Policy, abridged(cfg.WorkerURLs)), " ")
+	con.say("%s\nmode      regular\nregular   %s\nbus       embedded NATS, in process\napi       %s     metrics %s",
+		version.Line("smg"), leg, g.API(), g.Metrics())
 	con.remarks(cmd)
 	if len(cfg.WorkerURLs) > 0 {
 		con.say("waiting   for %s (asked every %s, for up to %s)", workers, plain(cfg.WorkerStartupCheckInterval), plain(cfg.WorkerStartupTimeout))

@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"golang.org/x/term"
 
@@ -15,8 +16,16 @@ import (
 
 func main() { os.Exit(run(os.Args[1:])) }
 
+// gcPercent lets the heap grow to five times what lives before garbage is
+// collected. What lives is a few megabytes, so a collector at its default would run
+// all the time under load; the price is some tens of megabytes.
+const gcPercent = 400
+
 // run is the program without its exit.
 func run(args []string) int {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	width, _, err := term.GetSize(int(os.Stdout.Fd()))
 	if err != nil {
 		width = 0 // not a terminal: plain lines

@@ -48,6 +48,7 @@ func serve(cmd *flags.Command) int {
 			hint(con, cmd, g, r.Model)
 		})
 	}
+	con.stopping(engines, cfg.StopTimeout, err)
 	code := con.fail(errors.Join(err, engines.Stop()))
 	if stopped := sig.code(); stopped != 0 {
 		return stopped

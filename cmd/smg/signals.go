@@ -62,12 +62,13 @@ func (s *signals) handle() {
 		switch n {
 		case 1:
 			s.first = sig
-			s.log.Info("stopping", slog.String("signal", sig.String()))
+			s.log.Info("stopping", slog.String("signal", sig.String()), slog.String("hint", "once more to stop without waiting"))
 			s.cancel()
 		case 2:
 			s.log.Warn("stopping without waiting for requests", slog.String("signal", sig.String()))
 			calls = s.second
 		default:
+			s.log.Warn("ending at once", slog.String("signal", sig.String()))
 			calls = s.third
 		}
 		s.mu.Unlock()

@@ -10,11 +10,12 @@ import (
 // Faults of framing. A connection on which one was found carries no more requests.
 var (
 	ErrBareLF       = errors.New("a line of the request's head ends without a carriage return")
-	ErrControl      = errors.New("a line of the request's head carries a carriage return or a zero byte")
+	ErrControl      = errors.New("a line of the request's head carries a carriage return")
 	ErrFolded       = errors.New("a header field of the request is folded over lines")
 	ErrLength       = errors.New("the request's Content-Length is not one plain number")
 	ErrTwoFramings  = errors.New("the request has both a Content-Length and a Transfer-Encoding")
 	ErrTwoEncodings = errors.New("the request has more than one Transfer-Encoding")
+	ErrOldEncoding  = errors.New("the request has a Transfer-Encoding, which its HTTP version does not know")
 	ErrChunk        = errors.New("the request's chunked body is malformed")
 	ErrLineTooLong  = errors.New("a line of the request is too long")
 )
@@ -41,15 +42,23 @@ type framing struct {
 	left    uint64
 	line    []byte // begin of a line whose end has not come yet
 
-	length  string // of this head, "" if none
-	encoded bool   // this head has a Transfer-Encoding
-	foreign bool   // one that is not chunked
+	current bool  // this head's request line says HTTP/1.1
+	length  int64 // of this head, -1 if none
+	encoded bool  // this head has a Transfer-Encoding
+	foreign bool  // one that is not chunked
 }
 
-var preface = []byte("PRI * HTTP/2.0")
+var (
+	preface = []byte("PRI * HTTP/2.0")
+	version = []byte(" HTTP/1.1")
+)
 
-// maxChunkLine bounds the line of a chunk's size with its extensions.
-const maxChunkLine = 4096
+const (
+	// maxChunkLine bounds the line of a chunk's size with its extensions.
+	maxChunkLine = 4096
+	// maxIdleLine is how much room for lines a connection keeps.
+	maxIdleLine = 1024
+)
 
 // feed follows p. On a fault, the first good bytes of p may still be used.
 func (f *framing) feed(p []byte) (good int, fault error) {
@@ -86,7 +95,9 @@ func (f *framing) feed(p []byte) (good int, fault error) {
 		if err := f.take(line); err != nil {
 			return at, err
 		}
-		f.line = f.line[:0]
+		if f.line = f.line[:0]; cap(f.line) > maxIdleLine {
+			f.line = nil
+		}
 		at += end + 1
 	}
 	return len(p), nil
@@ -97,15 +108,16 @@ func (f *framing) take(line []byte) error {
 	if len(line) > f.maxLine {
 		return ErrLineTooLong
 	}
-	if f.place == atRequestLine && len(bytes.Trim(line, "\r\n")) == 0 {
+	if f.place == atRequestLine && (line[0] == '\r' || line[0] == '\n') && len(bytes.TrimLeft(line, "\r\n")) == 0 {
 		return nil // a stray line end between requests, which HTTP lets pass
 	}
-	if len(line) < 2 || line[len(line)-2] != '\r' {
-		return ErrBareLF
-	}
-	line = line[:len(line)-2]
-	if bytes.IndexByte(line, '\r') >= 0 || bytes.IndexByte(line, 0) >= 0 {
+	switch cr := bytes.IndexByte(line, '\r'); {
+	case cr == len(line)-2 && cr >= 0:
+		line = line[:cr]
+	case line[max(len(line)-2, 0)] == '\r':
 		return ErrControl
+	default:
+		return ErrBareLF
 	}
 	switch f.place {
 	case atRequestLine:
@@ -113,7 +125,8 @@ func (f *framing) take(line []byte) error {
 			f.place = opaque
 			return nil
 		}
-		f.place, f.length, f.encoded, f.foreign = inHead, "", false, false
+		f.place, f.length, f.encoded, f.foreign = inHead, -1, false, false
+		f.current = bytes.HasSuffix(line, version)
 	case inHead:
 		if len(line) == 0 {
 			return f.endOfHead()
@@ -137,37 +150,50 @@ func (f *framing) take(line []byte) error {
 	return nil
 }
 
+var (
+	contentLength    = []byte("Content-Length")
+	transferEncoding = []byte("Transfer-Encoding")
+)
+
+// field looks at one line of a head. Names that are no tokens, such as one with a
+// blank before the colon, are net/http's to refuse.
 func (f *framing) field(line []byte) error {
 	if line[0] == ' ' || line[0] == '\t' {
 		return ErrFolded
 	}
-	name, value, _ := bytes.Cut(line, []byte{':'})
-	switch len(name) {
-	case len("Content-Length"):
-		if !bytes.EqualFold(name, []byte("Content-Length")) {
-			return nil
-		}
-		v := string(bytes.Trim(value, " \t"))
-		if n, err := strconv.ParseUint(v, 10, 63); err != nil || (f.length != "" && f.length != v) {
-			return ErrLength
-		} else if f.left = n; f.encoded {
-			return ErrTwoFramings
-		}
-		f.length = v
-	case len("Transfer-Encoding"):
-		if !bytes.EqualFold(name, []byte("Transfer-Encoding")) {
-			return nil
-		}
+	if value, ok := valueOf(line, contentLength); ok {
+		n, err := strconv.ParseInt(string(value), 10, 64)
 		switch {
+		case err != nil || value[0] < '0' || value[0] > '9' || f.length >= 0 && f.length != n:
+			return ErrLength
 		case f.encoded:
-			return ErrTwoEncodings
-		case f.length != "":
 			return ErrTwoFramings
 		}
-		f.encoded = true
-		f.foreign = !bytes.EqualFold(bytes.Trim(value, " \t"), []byte("chunked"))
+		f.length = n
+		return nil
 	}
+	value, ok := valueOf(line, transferEncoding)
+	switch {
+	case !ok:
+		return nil
+	case f.encoded:
+		return ErrTwoEncodings
+	case f.length >= 0:
+		return ErrTwoFramings
+	case !f.current:
+		return ErrOldEncoding
+	}
+	f.encoded = true
+	f.foreign = !bytes.EqualFold(value, []byte("chunked"))
 	return nil
+}
+
+// valueOf is the value of a field of that name.
+func valueOf(line, name []byte) ([]byte, bool) {
+	if len(line) <= len(name) || line[len(name)] != ':' || !bytes.EqualFold(line[:len(name)], name) {
+		return nil, false
+	}
+	return bytes.Trim(line[len(name)+1:], " \t"), true
 }
 
 func (f *framing) endOfHead() error {
@@ -176,8 +202,8 @@ func (f *framing) endOfHead() error {
 		f.place = opaque // net/http answers 501 and closes
 	case f.encoded:
 		f.place = atChunkSize
-	case f.length != "" && f.left > 0:
-		f.place = inBody
+	case f.length > 0:
+		f.place, f.left = inBody, uint64(f.length)
 	default:
 		f.place = atRequestLine
 	}
@@ -189,9 +215,8 @@ func (f *framing) chunkSize(line []byte) error {
 		return ErrLineTooLong
 	}
 	digits, _, _ := bytes.Cut(line, []byte{';'})
-	digits = bytes.TrimRight(digits, " \t")
-	n, err := strconv.ParseUint(string(digits), 16, 64)
-	if err != nil || n > math.MaxInt64 || digits[0] == '+' {
+	n, err := strconv.ParseUint(string(bytes.TrimRight(digits, " \t")), 16, 64)
+	if err != nil || n > math.MaxInt64 {
 		return ErrChunk
 	}
 	f.place, f.left = inChunk, n

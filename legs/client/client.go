@@ -65,6 +65,7 @@ type Client struct {
 	registry *worker.Registry
 	ready    atomic.Pointer[readiness]
 	changed  chan struct{} // holds one: the fleet has changed since readiness was taken
+	joined   chan struct{} // closed once the client hears selectors
 }
 
 const legCount = int(worker.Decode) + 1
@@ -74,7 +75,8 @@ type leg struct {
 	ranking *worker.Ranking
 	writer  *worker.LeaseWriter
 	local   map[worker.ReplicaID]Local
-	soon    chan struct{} // holds one: a batch has begun
+	leases  wire.Topic[worker.Batch]
+	due     *time.Timer   // fires when the batch that has begun is old enough
 	full    chan struct{} // holds one: a batch is full
 }
 
@@ -85,6 +87,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 		// The copy counts nothing: what is in flight here is with the lease writers.
 		registry: worker.NewRegistry(worker.NewFold(), 0),
 		changed:  make(chan struct{}, 1),
+		joined:   make(chan struct{}),
 	}
 	c.ready.Store(&readiness{})
 	for _, l := range cfg.Legs {
@@ -92,7 +95,8 @@ func New(cfg Config, d Deps) (*Client, error) {
 			ranking: worker.NewRanking(),
 			writer:  worker.NewLeaseWriter(cfg.Name, cfg.Incarnation, l),
 			local:   map[worker.ReplicaID]Local{},
-			soon:    make(chan struct{}, 1),
+			leases:  cfg.Cluster.Leases(l),
+			due:     stoppedTimer(),
 			full:    make(chan struct{}, 1),
 		}
 	}
@@ -108,6 +112,10 @@ func New(cfg Config, d Deps) (*Client, error) {
 	return c, nil
 }
 
+// Joined is closed once Run hears selectors: what they publish from then on is not
+// missed.
+func (c *Client) Joined() <-chan struct{} { return c.joined }
+
 // Plan draws the identity of a new plan.
 func (c *Client) Plan() worker.LeaseID { return c.plans.Lease(c.plans.Next(), worker.Regular, 0) }
 
@@ -122,7 +130,11 @@ func (c *Client) Select(ctx context.Context, ask *wire.Select) (wire.Pick, error
 	if l == nil {
 		return wire.Pick{}, fmt.Errorf("the %s leg: %w", ask.Lease.Leg, worker.ErrNoWorkers)
 	}
-	first, ok := l.ranking.First(c.selectionKey(ask))
+	key := uint64(0)
+	if l.ranking.Len() > 1 {
+		key = c.selectionKey(ask)
+	}
+	first, ok := l.ranking.First(key)
 	local := l.local[first]
 	if !ok || local == nil {
 		return wire.Pick{}, wire.ErrSelectionUnavailable
@@ -155,20 +167,26 @@ func (c *Client) End(id worker.LeaseID, outcome worker.Outcome, unreached bool) 
 	}
 }
 
-// wake tells the publisher what the writer asks for.
+// wake does what the writer asks for. A batch that begins starts the timer and not
+// the publisher, which is woken once for it and not twice.
 func (l *leg) wake(w worker.Wake) {
-	ch := l.soon
 	switch w {
 	case worker.WakeNone:
-		return
-	case worker.WakeNow:
-		ch = l.full
 	case worker.WakeSoon:
+		l.due.Reset(worker.BatchDelay)
+	case worker.WakeNow:
+		select {
+		case l.full <- struct{}{}:
+		default: // told already
+		}
 	}
-	select {
-	case ch <- struct{}{}:
-	default: // told already
-	}
+}
+
+// stoppedTimer is a timer that fires only once it is reset.
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(0)
+	t.Stop()
+	return t
 }
 
 // Run joins the bus and keeps the copy and the streams going until ctx ends. Its
@@ -178,6 +196,7 @@ func (c *Client) Run(ctx context.Context) error {
 	if err := c.subscribe(&subs); err != nil {
 		return errors.Join(err, subs.Stop())
 	}
+	close(c.joined)
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.watchWorkers(gctx) })
 	g.Go(func() error {

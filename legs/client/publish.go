@@ -28,8 +28,6 @@ func (c *Client) publish(ctx context.Context, l *leg) {
 	beat, tick := time.NewTicker(worker.BeatInterval), time.NewTicker(tickEvery)
 	defer beat.Stop()
 	defer tick.Stop()
-	delay := time.NewTimer(worker.BatchDelay)
-	defer delay.Stop()
 	var pace worker.Loop
 	c.beat(l)
 	for {
@@ -37,9 +35,7 @@ func (c *Client) publish(ctx context.Context, l *leg) {
 		case <-ctx.Done():
 			c.flush(l)
 			return
-		case <-l.soon:
-			delay.Reset(worker.BatchDelay)
-		case <-delay.C:
+		case <-l.due.C:
 			c.flush(l)
 		case <-l.full:
 			c.flush(l)
@@ -56,18 +52,18 @@ func (c *Client) publish(ctx context.Context, l *leg) {
 
 func (c *Client) flush(l *leg) {
 	if b, ok := l.writer.Flush(); ok {
-		c.send(&b)
+		c.send(l, &b)
 	}
 }
 
 func (c *Client) beat(l *leg) {
 	b := l.writer.Beat()
-	c.send(&b)
+	c.send(l, &b)
 }
 
 // send publishes a batch. One that is lost is mended by beats.
-func (c *Client) send(b *worker.Batch) {
-	err := bus.Publish(c.bus, c.cfg.Cluster.Leases(b.Leg), b)
+func (c *Client) send(l *leg, b *worker.Batch) {
+	err := bus.Publish(c.bus, l.leases, b)
 	if err != nil && !errors.Is(err, bus.ErrDisconnected) {
 		c.log.Error("leases could not be announced", slog.String("leg", b.Leg.String()), slog.Any("error", err))
 	}

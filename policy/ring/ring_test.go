@@ -190,10 +190,7 @@ func newNaive(urls []string) naive {
 
 // first is the owner that accept takes, and those that were asked, in order.
 func (n naive) first(position uint64, accept func(int) bool) (owner int, asked []int) {
-	start := slices.IndexFunc(n, func(p naivePoint) bool { return p.position >= position })
-	if start < 0 {
-		start = 0
-	}
+	start := max(0, slices.IndexFunc(n, func(p naivePoint) bool { return p.position >= position }))
 	for i := range n {
 		p := n[(start+i)%len(n)]
 		if slices.Contains(asked, p.owner) {

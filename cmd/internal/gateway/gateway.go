@@ -100,7 +100,7 @@ func (g *Gateway) Run(ctx context.Context, ready func(Ready)) (err error) {
 	if err != nil {
 		return errors.Join(fmt.Errorf("starting the embedded message bus: %w", err), g.Close())
 	}
-	defer server.Stop()
+	defer func() { err = errors.Join(err, server.Stop()) }()
 	busConfig := bus.DefaultConfig()
 	busConfig.Server = server
 	conn, err := bus.Connect(busConfig, g.reg, g.log)
@@ -175,7 +175,14 @@ func (g *Gateway) build(conn *bus.Conn) ([]stage, *client.Client, error) {
 		{"metrics", g.serveMetrics},
 		{"engine connections", engines.Run},
 		{"selection client", c.Run},
-		{"selector", selector.Run},
+		{"selector", func(ctx context.Context) error {
+			select {
+			case <-c.Joined(): // its first beat is heard, or selection starts a beat later
+			case <-ctx.Done():
+				return nil
+			}
+			return selector.Run(ctx)
+		}},
 		{"registration", func(ctx context.Context) error {
 			defer prober.Close()
 			return idle(ctx, registrar.Run)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -47,8 +48,8 @@ func runStages(ctx context.Context, stages []stage) error {
 	case <-ctx.Done():
 	case <-stopping:
 	}
-	for i := len(stops) - 1; i >= 0; i-- {
-		stops[i]()
+	for _, stop := range slices.Backward(stops) {
+		stop()
 	}
 	return errors.Join(errs...)
 }

@@ -1,0 +1,47 @@
+package load
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"time"
+)
+
+// Config is what a [Driver] sends where, and what it wants back.
+type Config struct {
+	// Addr is the subject's address and port.
+	Addr netip.AddrPort
+	// Connections is how many are kept open.
+	Connections int
+	// Request is sent as it is each time: head and body.
+	Request []byte
+	// Body is the content that every answer, a 200, has to have; nil takes any.
+	Body []byte
+	// Timeout bounds the wait for answers that are outstanding at the end.
+	Timeout time.Duration
+}
+
+// Validate names all that is wrong with the configuration.
+func (c *Config) Validate() error {
+	var faults []error
+	if !c.Addr.IsValid() || c.Addr.Port() == 0 {
+		faults = append(faults, fmt.Errorf("address %s: no address with a port", c.Addr))
+	}
+	if c.Connections < 1 {
+		faults = append(faults, fmt.Errorf("%d connections: one is the least", c.Connections))
+	}
+	if len(c.Request) == 0 {
+		faults = append(faults, errors.New("the request is empty"))
+	}
+	if c.Timeout <= 0 {
+		faults = append(faults, fmt.Errorf("timeout %s: not positive", c.Timeout))
+	}
+	return errors.Join(faults...)
+}
+
+// Post renders a POST request of a JSON body.
+func Post(host, path, body string) []byte {
+	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
+		http.MethodPost, path, host, len(body), body)
+}

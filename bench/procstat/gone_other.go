@@ -1,0 +1,7 @@
+//go:build !unix
+
+package procstat
+
+import "io/fs"
+
+var errNoProcess = fs.ErrNotExist

@@ -1,0 +1,268 @@
+package ingress
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"smg/engine"
+	"smg/wire"
+	"smg/worker"
+)
+
+// patience catches hangs; nothing is expected to take so long.
+const patience = 20 * time.Second
+
+// within polls until what holds.
+func within(tb testing.TB, d time.Duration, what string, holds func() bool) {
+	tb.Helper()
+	for end := time.Now().Add(d); !holds(); {
+		if time.Now().After(end) {
+			tb.Fatalf("not within %v: %s", d, what)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// fakeSelector picks its workers in turn and keeps book of the leases.
+type fakeSelector struct {
+	mu      sync.Mutex
+	workers []*worker.Spec
+	err     error // answers every Select
+	plans   uint64
+	asks    []wire.Select
+	open    map[worker.LeaseID]int
+	ends    map[worker.LeaseID][]ending
+	begun   int
+}
+
+type ending struct {
+	Outcome   worker.Outcome
+	Unreached bool
+}
+
+func (f *fakeSelector) Plan() worker.LeaseID {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.plans++
+	return worker.LeaseID{Incarnation: 1, Plan: f.plans}
+}
+
+func (f *fakeSelector) Select(ctx context.Context, ask *wire.Select) (wire.Pick, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.asks = append(f.asks, *ask)
+	if ctx.Err() != nil {
+		return wire.Pick{}, ctx.Err()
+	}
+	if f.err != nil {
+		return wire.Pick{}, f.err
+	}
+	if len(f.workers) == 0 {
+		return wire.Pick{}, fmt.Errorf("regular: %w", worker.ErrNoWorkers)
+	}
+	w := f.workers[f.begun%len(f.workers)]
+	if ask.Model != "" && ask.Model != w.ModelID() {
+		return wire.Pick{}, worker.ErrNoWorkers
+	}
+	f.begun++
+	f.open[ask.Lease]++
+	return wire.Pick{Worker: w, Policy: "round_robin"}, nil
+}
+
+func (f *fakeSelector) End(id worker.LeaseID, outcome worker.Outcome, unreached bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.open[id]--
+	f.ends[id] = append(f.ends[id], ending{outcome, unreached})
+}
+
+func (f *fakeSelector) active() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, k := range f.open {
+		n += k
+	}
+	return n
+}
+
+// last is how the youngest lease ended.
+func (f *fakeSelector) last(tb testing.TB) ending {
+	tb.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e := f.ends[worker.LeaseID{Incarnation: 1, Plan: f.plans}]
+	if len(e) != 1 {
+		tb.Fatalf("the last lease ended %d times", len(e))
+	}
+	return e[0]
+}
+
+func (f *fakeSelector) lastAsk(tb testing.TB) wire.Select {
+	tb.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.asks) == 0 {
+		tb.Fatal("nobody was asked")
+	}
+	return f.asks[len(f.asks)-1]
+}
+
+func (f *fakeSelector) begins() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.begun
+}
+
+// verify fails unless every lease has ended, once.
+func (f *fakeSelector) verify(tb testing.TB) {
+	tb.Helper()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.ends) != f.begun {
+		tb.Errorf("%d leases begun, %d ended", f.begun, len(f.ends))
+	}
+	for id, e := range f.ends {
+		if len(e) != 1 || f.open[id] != 0 {
+			tb.Errorf("lease %v ended %d times", id, len(e))
+		}
+	}
+}
+
+type fakeFleet struct {
+	workers  []*worker.Worker
+	selector *fakeSelector
+	ready    atomic.Bool
+}
+
+func (f *fakeFleet) Workers() []*worker.Worker { return f.workers }
+func (f *fakeFleet) Active(worker.ID) int      { return f.selector.active() }
+func (f *fakeFleet) Readiness() (ready bool, healthy, total int) {
+	if f.ready.Load() {
+		healthy = len(f.workers)
+	}
+	return f.ready.Load(), healthy, len(f.workers)
+}
+
+// gateway is a running Server with what it stands on.
+type gateway struct {
+	*Server
+	tb       testing.TB
+	addr     string
+	url      string
+	selector *fakeSelector
+	fleet    *fakeFleet
+	engines  *engine.Client
+	registry *prometheus.Registry
+	log      *logBuffer
+	stop     context.CancelFunc
+	done     chan error
+	budget   int64
+}
+
+type logBuffer struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+type option func(*Config, *Deps)
+
+func withDeps(set func(*Deps)) option { return func(_ *Config, d *Deps) { set(d) } }
+
+func withConfig(set func(*Config)) option { return func(c *Config, _ *Deps) { set(c) } }
+
+// start runs a Server over the engines at urls, which serve the model m. The test
+// ends with all leases ended and all memory given back.
+func start(tb testing.TB, urls []string, opts ...option) *gateway {
+	tb.Helper()
+	g := &gateway{tb: tb, registry: newRegistry(), log: &logBuffer{}, done: make(chan error, 1)}
+	g.selector = &fakeSelector{open: map[worker.LeaseID]int{}, ends: map[worker.LeaseID][]ending{}}
+	g.fleet = &fakeFleet{selector: g.selector}
+	for _, u := range urls {
+		spec := &worker.Spec{ID: worker.IDOf(u), URL: u, Runtime: worker.Generic, Models: []worker.Model{{ID: "m"}}, Priority: 50, Cost: 1}
+		g.selector.workers = append(g.selector.workers, spec)
+		g.fleet.workers = append(g.fleet.workers, &worker.Worker{Spec: spec, Record: worker.Record{Status: worker.Ready}})
+	}
+	g.fleet.ready.Store(len(urls) > 0)
+	var err error
+	if g.engines, err = engine.New(engine.DefaultConfig()); err != nil {
+		tb.Fatal(err)
+	}
+	cfg := DefaultConfig()
+	cfg.Grace = 2 * time.Second
+	deps := Deps{
+		Selector: g.selector, Dispatcher: g.engines, Fleet: g.fleet, Registerer: g.registry, Now: time.Now,
+		ReadsKey: func() bool { return true },
+		Log:      slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
+	}
+	for _, o := range opts {
+		o(&cfg, &deps)
+	}
+	g.budget = cfg.MaxBufferedBytes
+	if g.Server, err = New(cfg, deps); err != nil {
+		tb.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	g.addr, g.url = l.Addr().String(), "http://"+l.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	g.stop = cancel
+	go func() { g.done <- g.Run(ctx, l) }()
+	tb.Cleanup(g.close)
+	return g
+}
+
+func (g *gateway) close() {
+	g.Hurry()
+	g.stop()
+	select {
+	case err := <-g.done:
+		if err != nil {
+			g.tb.Errorf("Run: %v", err)
+		}
+		g.done <- nil
+	case <-time.After(patience):
+		g.tb.Error("Run does not return")
+	}
+	g.engines.Close()
+	g.selector.verify(g.tb)
+	if left := g.Server.buffers.left.Load(); left != g.budget {
+		g.tb.Errorf("budget: %d bytes are missing", g.budget-left)
+	}
+	if n := g.Server.active.Load(); n != 0 {
+		g.tb.Errorf("%d handlers are left", n)
+	}
+	if strings.Contains(g.log.String(), "level=ERROR") {
+		g.tb.Errorf("log:\n%s", g.log)
+	}
+}
+
+// idle waits until no lease is open, as long as the acceptance cases allow.
+func (g *gateway) idle() {
+	g.tb.Helper()
+	within(g.tb, 2*time.Second, "all leases end", func() bool { return g.selector.active() == 0 })
+}
+
+func newRegistry() *prometheus.Registry { return prometheus.NewRegistry() }
