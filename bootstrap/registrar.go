@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -35,10 +36,19 @@ type Store interface {
 	Put(ctx context.Context, s *worker.Spec) error
 }
 
+// Candidate is a worker to be brought in.
+type Candidate struct {
+	URL string // as typed
+	Leg worker.Leg
+	// BootstrapPort is where decode workers meet a prefill worker; 0 is none.
+	// BootstrapSource says who gave it.
+	BootstrapPort   uint16
+	BootstrapSource string
+}
+
 // Config is which workers are brought in, and how patiently.
 type Config struct {
-	URLs []string // as typed, in the order that workers get
-	Leg  worker.Leg
+	Workers []Candidate // in the order that workers get
 
 	Endpoint      string        // path of the health probe
 	ProbeTimeout  time.Duration // of one question to a worker
@@ -62,13 +72,13 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	var errs []error
 	seen := map[string]bool{}
-	for _, raw := range c.URLs {
-		u, err := worker.CanonicalURL(raw)
+	for _, w := range c.Workers {
+		u, err := worker.CanonicalURL(w.URL)
 		switch {
 		case err != nil:
-			errs = append(errs, fmt.Errorf("--worker-urls: %w", err))
+			errs = append(errs, fmt.Errorf("%s worker: %w", w.Leg, err))
 		case seen[u]:
-			errs = append(errs, fmt.Errorf("--worker-urls: %s is given twice", u))
+			errs = append(errs, fmt.Errorf("worker %s is given twice", u))
 		}
 		seen[u] = true
 	}
@@ -99,8 +109,8 @@ type Registrar struct {
 	log    *slog.Logger
 }
 
-// New is a registrar that does nothing yet. See [Registrar.Run].
-func New(cfg Config, prober Prober, store Store, log *slog.Logger) (*Registrar, error) {
+// NewRegistrar is a registrar that does nothing yet. See [Registrar.Run].
+func NewRegistrar(cfg Config, prober Prober, store Store, log *slog.Logger) (*Registrar, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -112,29 +122,52 @@ func New(cfg Config, prober Prober, store Store, log *slog.Logger) (*Registrar, 
 func (r *Registrar) Run(ctx context.Context) error {
 	begun := time.Now().Truncate(time.Millisecond)
 	var wg sync.WaitGroup
-	for i, raw := range r.cfg.URLs {
-		u, err := worker.CanonicalURL(raw)
+	addresses := map[address]string{}
+	for i, c := range r.cfg.Workers {
+		s, err := specOf(c)
 		if err != nil {
-			return err // New has checked them all
+			return err // NewRegistrar has checked them all
 		}
 		// A millisecond apart, so that workers keep the order they were given in.
-		at := begun.Add(time.Duration(i) * time.Millisecond)
-		wg.Go(func() { r.register(ctx, u, at) })
+		s.RegisteredAt = begun.Add(time.Duration(i) * time.Millisecond)
+		r.settle(s, addresses)
+		wg.Go(func() { r.register(ctx, s) })
 	}
 	wg.Wait()
 	return nil
 }
 
+// address is where decode workers meet a prefill worker.
+type address struct {
+	host string
+	port uint16
+}
+
+// settle marks a worker whose bootstrap address an earlier one has: decode could
+// not tell them apart. taken holds the addresses of the earlier ones.
+func (r *Registrar) settle(s *worker.Spec, taken map[address]string) {
+	if s.BootstrapPort == 0 {
+		return
+	}
+	at := address{s.BootstrapHost, s.BootstrapPort}
+	if first, ok := taken[at]; ok {
+		s.Conflict = "bootstrap_port_conflict: " + first + " has the bootstrap address " + at.host + ":" + strconv.Itoa(int(at.port)) + " already"
+		r.log.Warn("worker will not be chosen", slog.String("worker", s.URL), slog.String("reason", s.Conflict))
+		return
+	}
+	taken[at] = s.URL
+}
+
 // register is one worker's job.
-func (r *Registrar) register(ctx context.Context, u string, at time.Time) {
+func (r *Registrar) register(ctx context.Context, s *worker.Spec) {
 	if !sleep(ctx, r.cfg.Delay) {
 		return
 	}
-	log := r.log.With(slog.String("worker", u))
+	log := r.log.With(slog.String("worker", s.URL))
 	last, interval := "", r.cfg.Interval
 	tries := max(int(math.Ceil(0.9*float64(r.cfg.Timeout)/float64(r.cfg.Interval))), 3)
 	for try := 1; ; try++ {
-		err := r.try(ctx, u, at)
+		err := r.try(ctx, s)
 		if err == nil || ctx.Err() != nil {
 			return
 		}
@@ -154,26 +187,26 @@ func (r *Registrar) register(ctx context.Context, u string, at time.Time) {
 }
 
 // try asks the worker once and, if it answers, writes its record.
-func (r *Registrar) try(ctx context.Context, u string, at time.Time) error {
+func (r *Registrar) try(ctx context.Context, s *worker.Spec) error {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
 	defer cancel()
 	if !r.cfg.DisableHealth {
-		if err := r.prober.Health(ctx, u, r.cfg.Endpoint); err != nil {
+		if err := r.prober.Health(ctx, s.URL, r.cfg.Endpoint); err != nil {
 			return err
 		}
 	}
-	found, err := r.prober.Discover(ctx, u)
+	found, err := r.prober.Discover(ctx, s.URL)
 	if err != nil {
 		return err
 	}
-	s, err := specOf(u, r.cfg.Leg, at, found)
-	if err != nil {
-		return err
+	s.Runtime, s.Labels, s.Models = found.Runtime, found.Labels, nil
+	for _, m := range found.Models {
+		s.Models = append(s.Models, worker.Model{ID: m})
 	}
-	if err := r.store.Put(ctx, s); err != nil {
+	if err := r.store.Put(ctx, s.Clone()); err != nil {
 		return fmt.Errorf("writing the worker's record: %w", err)
 	}
-	r.log.Info("worker registered", slog.String("worker", u), slog.String("worker_id", s.ID.String()),
+	r.log.Info("worker registered", slog.String("worker", s.URL), slog.String("worker_id", s.ID.String()), slog.String("leg", s.Leg.String()),
 		slog.String("model", s.ModelID()), slog.String("runtime", string(s.Runtime)))
 	return nil
 }
@@ -181,7 +214,12 @@ func (r *Registrar) try(ctx context.Context, u string, at time.Time) error {
 // defaultPriority is a worker's that nobody gave another.
 const defaultPriority = 50
 
-func specOf(u string, leg worker.Leg, at time.Time, f Found) (*worker.Spec, error) {
+// specOf is what is known of a candidate before it answers.
+func specOf(c Candidate) (*worker.Spec, error) {
+	u, err := worker.CanonicalURL(c.URL)
+	if err != nil {
+		return nil, err
+	}
 	parsed, err := url.Parse(u)
 	if err != nil {
 		return nil, fmt.Errorf("parsing the worker's URL: %w", err)
@@ -190,14 +228,14 @@ func specOf(u string, leg worker.Leg, at time.Time, f Found) (*worker.Spec, erro
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]" // engines expect IPv6 addresses in brackets
 	}
-	s := &worker.Spec{
-		ID: worker.IDOf(u), URL: u, Leg: leg, Mode: worker.HTTP, Runtime: f.Runtime, Labels: f.Labels,
-		Priority: defaultPriority, Cost: 1, BootstrapHost: host, BootstrapSource: "default", RegisteredAt: at,
+	source := c.BootstrapSource
+	if source == "" {
+		source = "default"
 	}
-	for _, m := range f.Models {
-		s.Models = append(s.Models, worker.Model{ID: m})
-	}
-	return s, nil
+	return &worker.Spec{
+		ID: worker.IDOf(u), URL: u, Leg: c.Leg, Mode: worker.HTTP, Priority: defaultPriority, Cost: 1,
+		BootstrapHost: host, BootstrapPort: c.BootstrapPort, BootstrapSource: source,
+	}, nil
 }
 
 // sleep waits for d and says whether ctx is still alive.

@@ -63,11 +63,11 @@ func (m *memory) Put(_ context.Context, s *worker.Spec) error {
 func registrar(t *testing.T, p Prober, s Store, change func(*Config)) *Registrar {
 	t.Helper()
 	cfg := DefaultConfig()
-	cfg.URLs = []string{"http://w1:8000"}
+	cfg.Workers = []Candidate{{URL: "http://w1:8000"}}
 	if change != nil {
 		change(&cfg)
 	}
-	r, err := New(cfg, p, s, slog.New(slog.DiscardHandler))
+	r, err := NewRegistrar(cfg, p, s, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestRecord(t *testing.T) {
 		p := &prober{found: Found{Runtime: worker.SGLang, Models: []string{"m", "lora"}, Labels: map[string]string{"tp_size": "2"}}}
 		m := &memory{}
 		began := time.Now()
-		r := registrar(t, p, m, func(c *Config) { c.URLs = []string{"http://w1:8000/"} })
+		r := registrar(t, p, m, func(c *Config) { c.Workers = []Candidate{{URL: "http://w1:8000/"}} })
 		if err := r.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -103,7 +103,7 @@ func TestBootstrapHost(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s, err := specOf(tt.url, worker.Prefill, time.Now(), Found{})
+			s, err := specOf(Candidate{URL: tt.url, Leg: worker.Prefill})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +119,12 @@ func TestWorkersKeepTheirOrder(t *testing.T) {
 		urls := []string{"http://z:1", "http://m:1", "http://a:1"}
 		p := &prober{goods: map[string]int{urls[0]: 2, urls[1]: 1}}
 		m := &memory{}
-		r := registrar(t, p, m, func(c *Config) { c.URLs = urls })
+		r := registrar(t, p, m, func(c *Config) {
+			c.Workers = nil
+			for _, u := range urls {
+				c.Workers = append(c.Workers, Candidate{URL: u})
+			}
+		})
 		if err := r.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -214,9 +219,9 @@ func TestGateway(t *testing.T) {
 
 func TestValidateReportsEveryFault(t *testing.T) {
 	cfg := DefaultConfig()
-	cfg.URLs = []string{"w1:8000", "http://w2:8000", "http://w2:8000/"}
+	cfg.Workers = []Candidate{{URL: "w1:8000"}, {URL: "http://w2:8000"}, {URL: "http://w2:8000/", Leg: worker.Decode}}
 	cfg.Interval, cfg.Delay, cfg.Endpoint = 0, -1, "health"
-	_, err := New(cfg, nil, nil, nil)
+	_, err := NewRegistrar(cfg, nil, nil, nil)
 	for _, want := range []string{
 		"http://w1:8000", "http://w2:8000 is given twice", "--worker-startup-check-interval", "--worker-startup-delay", "--health-check-endpoint",
 	} {
@@ -224,4 +229,27 @@ func TestValidateReportsEveryFault(t *testing.T) {
 			t.Errorf("error %q does not mention %q", err, want)
 		}
 	}
+}
+
+func TestBootstrapConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &memory{}
+		r := registrar(t, &prober{}, m, func(c *Config) {
+			c.Workers = []Candidate{
+				{URL: "http://p:1", Leg: worker.Prefill, BootstrapPort: 8998, BootstrapSource: "cli"},
+				{URL: "http://p:2", Leg: worker.Prefill, BootstrapPort: 8998, BootstrapSource: "cli"},
+				{URL: "http://p:3", Leg: worker.Prefill, BootstrapPort: 8999, BootstrapSource: "cli"},
+				{URL: "http://p:4", Leg: worker.Prefill},
+				{URL: "http://p:5", Leg: worker.Prefill},
+			}
+		})
+		if err := r.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range m.specs {
+			if got, want := s.Conflict != "", s.URL == "http://p:2"; got != want {
+				t.Errorf("%s: conflict %q", s.URL, s.Conflict)
+			}
+		}
+	})
 }

@@ -96,6 +96,7 @@ type workerCard struct {
 	BootstrapHost   string            `json:"bootstrap_host,omitempty"`
 	BootstrapPort   uint16            `json:"bootstrap_port,omitempty"`
 	BootstrapSource string            `json:"bootstrap_source,omitempty"`
+	Conflict        string            `json:"conflict,omitempty"`
 	Healthy         bool              `json:"is_healthy"`
 	Status          string            `json:"status"`
 	Load            int               `json:"load"`
@@ -146,7 +147,7 @@ func card(m *worker.Worker, active int) workerCard {
 		ID: s.ID.String(), URL: s.URL, ModelID: s.ModelID(), Models: []workerModel{},
 		WorkerType: s.Leg.String(), ConnectionMode: s.Mode.String(), RuntimeType: string(s.Runtime),
 		Labels: s.Labels, Priority: s.Priority, Cost: s.Cost,
-		BootstrapHost: s.BootstrapHost, BootstrapPort: s.BootstrapPort, BootstrapSource: s.BootstrapSource,
+		BootstrapHost: s.BootstrapHost, BootstrapPort: s.BootstrapPort, BootstrapSource: s.BootstrapSource, Conflict: s.Conflict,
 		Healthy: m.Record.Status == worker.Ready, Status: m.Record.Status.String(), Load: active,
 	}
 	if c.Labels == nil {

@@ -128,7 +128,7 @@ func recordings() []recording {
 			Models:   []worker.Model{{ID: "meta/llama", Aliases: []string{"llama", "ラマ"}}, {ID: "qwen"}},
 			Labels:   map[string]string{"zone": "a", "policy": "random", "empty": ""},
 			Priority: -5, Cost: 0.25,
-			BootstrapHost: "10.0.0.1", BootstrapPort: 8998, BootstrapSource: "cli",
+			BootstrapHost: "10.0.0.1", BootstrapPort: 8998, BootstrapSource: "cli", Conflict: "bootstrap_port_conflict",
 			RegisteredAt: time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC),
 		}},
 		{name: "worker-least", codec: specCodec, want: &worker.Spec{ID: testID(1), URL: "http://10.0.0.1:8000"}},

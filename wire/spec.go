@@ -32,6 +32,7 @@ func AppendSpec(buf []byte, s *worker.Spec) ([]byte, error) {
 		BootstrapHost:   s.BootstrapHost,
 		BootstrapPort:   uint32(s.BootstrapPort),
 		BootstrapSource: s.BootstrapSource,
+		Conflict:        s.Conflict,
 	}
 	for _, from := range s.Models {
 		m.Models = append(m.Models, &wirepb.Model{Id: from.ID, Aliases: from.Aliases})
@@ -82,6 +83,7 @@ func checkSpec(s *worker.Spec) error {
 		{"the runtime", string(s.Runtime), MaxName},
 		{"the bootstrap host", s.BootstrapHost, MaxString},
 		{"the bootstrap source", s.BootstrapSource, MaxName},
+		{"the conflict", s.Conflict, MaxString},
 	} {
 		if err := checkString(f.name, f.value, f.longest); err != nil {
 			return err
@@ -157,6 +159,7 @@ func decodeSpec(m *wirepb.Worker) (*worker.Spec, error) {
 		BootstrapHost:   m.BootstrapHost,
 		BootstrapPort:   uint16(m.BootstrapPort),
 		BootstrapSource: m.BootstrapSource,
+		Conflict:        m.Conflict,
 	}
 	if int64(s.Priority) != m.Priority {
 		return nil, fmt.Errorf("priority %d", m.Priority)

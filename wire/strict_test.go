@@ -166,6 +166,7 @@ func TestDecodeSpecIsStrict(t *testing.T) {
 		{"port", func(m *wirepb.Worker) { m.BootstrapPort = 65536 }, "port 65536"},
 		{"bootstrap host", func(m *wirepb.Worker) { m.BootstrapHost = long }, "bootstrap host has"},
 		{"bootstrap source", func(m *wirepb.Worker) { m.BootstrapSource = long }, "bootstrap source has"},
+		{"conflict", func(m *wirepb.Worker) { m.Conflict = strings.Repeat("x", MaxString+1) }, "conflict has"},
 		{"NaN", func(m *wirepb.Worker) { m.Cost = math.NaN() }, "cost is NaN"},
 		{"infinity", func(m *wirepb.Worker) { m.Cost = math.Inf(-1) }, "cost is -Inf"},
 		{"models", func(m *wirepb.Worker) { m.Models = times(MaxList+1, &wirepb.Model{Id: "m"}) }, "4097 models"},

@@ -34,3 +34,6 @@ type Worker struct {
 	Record Record
 	Load   *Load
 }
+
+// Available says whether the worker may be chosen at all.
+func (w *Worker) Available() bool { return w.Spec.Conflict == "" && w.Record.Available() }

@@ -86,7 +86,7 @@ func (s *Set) fill(roster []*Worker) {
 		if w.Record.Overloaded {
 			s.vetoed++
 		}
-		if w.Record.Available() {
+		if w.Available() {
 			s.slot[i] = int32(len(s.available))
 			s.available = append(s.available, w)
 		}
@@ -105,7 +105,7 @@ func (s *Set) with(i int, old, w *Worker) *Set {
 	if w.Record.Overloaded {
 		n.vetoed++
 	}
-	was, is := s.slot[i] >= 0, w.Record.Available()
+	was, is := s.slot[i] >= 0, w.Available()
 	switch {
 	case was && is:
 		n.available = slices.Clone(s.available)

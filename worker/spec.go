@@ -63,6 +63,9 @@ type Spec struct {
 	BootstrapHost   string
 	BootstrapPort   uint16
 	BootstrapSource string
+	// Conflict says why the worker is registered but never chosen, such as a
+	// bootstrap address that an earlier worker has; "" for all others.
+	Conflict string
 
 	// RegisteredAt, then URL, is the order of workers everywhere.
 	RegisteredAt time.Time

@@ -1119,6 +1119,7 @@ type Worker struct {
 	BootstrapPort    uint32                 `protobuf:"varint,11,opt,name=bootstrap_port,json=bootstrapPort,proto3" json:"bootstrap_port,omitempty"` // 0 is none
 	BootstrapSource  string                 `protobuf:"bytes,12,opt,name=bootstrap_source,json=bootstrapSource,proto3" json:"bootstrap_source,omitempty"`
 	RegisteredUnixNs int64                  `protobuf:"fixed64,13,opt,name=registered_unix_ns,json=registeredUnixNs,proto3" json:"registered_unix_ns,omitempty"` // exact: it orders workers
+	Conflict         string                 `protobuf:"bytes,14,opt,name=conflict,proto3" json:"conflict,omitempty"`                                             // why it is never chosen
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -1244,6 +1245,13 @@ func (x *Worker) GetRegisteredUnixNs() int64 {
 	return 0
 }
 
+func (x *Worker) GetConflict() string {
+	if x != nil {
+		return x.Conflict
+	}
+	return ""
+}
+
 type Model struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1361,7 +1369,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x06models\x18\b \x03(\tR\x06models\"A\n" +
 	"\x06Policy\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
-	"\x05reads\x18\x02 \x03(\x0e2\r.smg.v1.ReadsR\x05reads\"\xf2\x03\n" +
+	"\x05reads\x18\x02 \x03(\x0e2\r.smg.v1.ReadsR\x05reads\"\x8e\x04\n" +
 	"\x06Worker\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x1d\n" +
@@ -1376,7 +1384,8 @@ const file_wire_proto_rawDesc = "" +
 	" \x01(\tR\rbootstrapHost\x12%\n" +
 	"\x0ebootstrap_port\x18\v \x01(\rR\rbootstrapPort\x12)\n" +
 	"\x10bootstrap_source\x18\f \x01(\tR\x0fbootstrapSource\x12,\n" +
-	"\x12registered_unix_ns\x18\r \x01(\x10R\x10registeredUnixNs\x1a9\n" +
+	"\x12registered_unix_ns\x18\r \x01(\x10R\x10registeredUnixNs\x12\x1a\n" +
+	"\bconflict\x18\x0e \x01(\tR\bconflict\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"1\n" +

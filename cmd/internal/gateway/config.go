@@ -21,7 +21,7 @@ func keeperConfig(cfg *flags.Launch) worker.KeeperConfig {
 
 func registrarConfig(cfg *flags.Launch) bootstrap.Config {
 	return bootstrap.Config{
-		URLs: cfg.WorkerURLs, Leg: worker.Regular,
+		Workers:  candidates(cfg),
 		Endpoint: cfg.HealthCheckEndpoint, ProbeTimeout: cfg.HealthCheckTimeout, DisableHealth: cfg.DisableHealthCheck,
 		Delay: cfg.WorkerStartupDelay, Interval: cfg.WorkerStartupCheckInterval, Timeout: cfg.WorkerStartupTimeout,
 		Retry: cfg.HealthCheckInterval,
@@ -39,4 +39,13 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	c.Grace = cfg.ShutdownGracePeriod
 	c.RoutingKeyHeaders = cfg.RoutingKeyHeaders
 	return c
+}
+
+// candidates are the workers that the command line names.
+func candidates(cfg *flags.Launch) []bootstrap.Candidate {
+	var all []bootstrap.Candidate
+	for _, u := range cfg.WorkerURLs {
+		all = append(all, bootstrap.Candidate{URL: u, Leg: worker.Regular})
+	}
+	return all
 }

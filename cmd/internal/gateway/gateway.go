@@ -154,7 +154,7 @@ func (g *Gateway) build(conn *bus.Conn) ([]stage, *client.Client, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	registrar, err := bootstrap.New(registrarConfig(cfg), discoverer{health{prober}}, store{workers}, g.log)
+	registrar, err := bootstrap.NewRegistrar(registrarConfig(cfg), discoverer{health{prober}}, store{workers}, g.log)
 	if err != nil {
 		return nil, nil, err
 	}
