@@ -13,12 +13,13 @@ const (
 	KeyPrompt
 	KeyText
 	KeyInputIDs
+	KeyMaxCompletionTokens
 
 	keyCount
 )
 
 // maxKeyLen is the length of the longest recorded key.
-const maxKeyLen = len("input_ids")
+const maxKeyLen = len("max_completion_tokens")
 
 // String returns the key as it stands in a body.
 func (k Key) String() string {
@@ -39,6 +40,8 @@ func (k Key) String() string {
 		return "text"
 	case KeyInputIDs:
 		return "input_ids"
+	case KeyMaxCompletionTokens:
+		return "max_completion_tokens"
 	default:
 		return "unrecorded"
 	}
@@ -66,6 +69,8 @@ func keyOf(name []byte) Key {
 		return KeyText
 	case "input_ids":
 		return KeyInputIDs
+	case "max_completion_tokens":
+		return KeyMaxCompletionTokens
 	default:
 		return keyCount
 	}
