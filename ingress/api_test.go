@@ -393,6 +393,9 @@ func TestSelectionMetric(t *testing.T) {
 	}
 	got := map[string]float64{}
 	for _, f := range families {
+		if f.GetName() != "smg_worker_selection_total" {
+			continue
+		}
 		for _, m := range f.GetMetric() {
 			key := f.GetName()
 			for _, l := range m.GetLabel() {

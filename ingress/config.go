@@ -60,6 +60,10 @@ type Config struct {
 	WriteStall time.Duration
 	// Grace is the time that a stop may take, settling and draining together.
 	Grace time.Duration
+	// Mode is how the fleet serves a request.
+	Mode Mode
+	// Retry is how often a request is tried.
+	Retry Retry
 	// RoutingKeyHeaders are read in order for a routing key; lower case.
 	RoutingKeyHeaders []string
 }
@@ -76,6 +80,7 @@ func DefaultConfig() Config {
 		BodyStall:         5 * time.Minute,
 		WriteStall:        time.Minute,
 		Grace:             3 * time.Minute,
+		Retry:             DefaultRetry(),
 		RoutingKeyHeaders: []string{"x-smg-routing-key"},
 	}
 }
@@ -103,5 +108,5 @@ func (c Config) Validate() error {
 	if c.Grace < 0 {
 		errs = append(errs, errors.New("--shutdown-grace-period-secs must not be negative"))
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.Retry.Validate())...)
 }

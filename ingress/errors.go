@@ -22,15 +22,20 @@ type problem struct {
 	code    string // of the envelope, and of X-SMG-Error-Code
 	message string
 	form    form
+
+	retryable bool
+	leg       worker.Leg // the leg that failed
+	stale     bool       // nothing was sent: the connection had died unused
 }
 
 // form is the shape of an error's body.
 type form uint8
 
 const (
-	envelope form = iota // the gateway's own: type, code, message, param
-	openai               // invalid_request_error, as OpenAI's API words it
-	text                 // plain text
+	envelope  form = iota // the gateway's own: type, code, message, param
+	openai                // invalid_request_error, as OpenAI's API words it
+	text                  // plain text
+	eventForm             // an event stream of one error and its end
 )
 
 func (p *problem) Error() string { return p.message }
@@ -42,6 +47,12 @@ const errorCodeHeader = "X-Smg-Error-Code"
 func (p *problem) write(w http.ResponseWriter) {
 	h := w.Header()
 	switch p.form {
+	case eventForm:
+		h.Set("Content-Type", eventStream)
+		h.Set(errorCodeHeader, p.code)
+		w.WriteHeader(p.status)
+		_, _ = w.Write(p.event()) // a client that has left needs no error
+		return
 	case text:
 		h.Set("Content-Type", "text/plain; charset=utf-8")
 		h.Set("Content-Length", strconv.Itoa(len(p.message)))
@@ -104,30 +115,61 @@ func selectionProblem(err error, leg worker.Leg, model string) *problem {
 	if name == "" {
 		name = "any model"
 	}
+	p := refusedSelection(err, leg, name)
+	p.leg = leg
+	return p
+}
+
+func refusedSelection(err error, leg worker.Leg, name string) *problem {
+	unavailable := func(format string, args ...any) *problem {
+		p := gatewayProblem(http.StatusServiceUnavailable, "no_available_workers", format, args...)
+		p.retryable = true
+		return p
+	}
 	switch {
 	case errors.Is(err, worker.ErrNoWorkers):
 		return gatewayProblem(http.StatusNotFound, "model_not_found", "no worker serves the model %q; GET /v1/models lists what is served", name)
 	case errors.Is(err, worker.ErrOverloaded):
 		return gatewayProblem(http.StatusServiceUnavailable, "worker_overload_protection_shed", "every %s worker for %s is overloaded", leg, name)
 	case errors.Is(err, worker.ErrUnavailable):
-		return gatewayProblem(http.StatusServiceUnavailable, "no_available_workers", "no %s worker for %s is available: none is ready", leg, name)
+		return unavailable("no %s worker for %s is available: none is ready", leg, name)
 	case errors.Is(err, worker.ErrDeclined):
-		return gatewayProblem(http.StatusServiceUnavailable, "no_available_workers", "no %s worker for %s could be chosen: %v", leg, name, err)
+		return unavailable("no %s worker for %s could be chosen: %v", leg, name, err)
 	case errors.Is(err, wire.ErrSelectionUnavailable):
 		return gatewayProblem(http.StatusServiceUnavailable, "selection_unavailable", "no selector for the %s leg answers", leg)
 	}
 	return gatewayProblem(http.StatusInternalServerError, "internal_error", "choosing a %s worker for %s failed: %v", leg, name, err)
 }
 
-// upstreamProblem words why a worker gave no answer.
-func upstreamProblem(err error, url string) *problem {
-	return gatewayProblem(http.StatusInternalServerError, "call_upstream_request_error", "worker %s did not answer: %v", url, reason(err))
+// event is the problem as an event stream: one event, and its end.
+func (p *problem) event() []byte {
+	type fields struct {
+		Message string `json:"message"`
+		Status  int    `json:"status"`
+	}
+	b, err := json.Marshal(map[string]fields{"error": {p.message, p.status}})
+	if err != nil { // strings and numbers always marshal
+		b = []byte(`{"error":{}}`)
+	}
+	b = append([]byte("data: "), b...)
+	return append(b, "\n\ndata: [DONE]\n\n"...)
 }
 
-// brokenProblem words that an answer broke off. code depends on what the client
-// has seen of it.
-func brokenProblem(code string, err error, url string) *problem {
-	return gatewayProblem(http.StatusInternalServerError, code, "the answer of worker %s broke off: %v", url, reason(err))
+// brokenProblem words that the answer of a leg's worker broke off, before or after
+// the client has seen something of it.
+func brokenProblem(c *call, begun bool, err error) *problem {
+	status, code := http.StatusInternalServerError, "read_response_failed"
+	if begun {
+		code = "upstream_stream_error"
+	}
+	if c.leg() == worker.Decode {
+		if status, code = http.StatusBadGateway, "decode_read_failed"; begun {
+			code = "decode_stream_error"
+		}
+	}
+	p := gatewayProblem(status, code, "the answer of worker %s broke off: %v", c.pick.Worker.URL, reason(err))
+	p.retryable, p.leg = !begun, c.leg()
+	return p
 }
 
 // reason is the cause of an engine error without what its wrapper repeats.

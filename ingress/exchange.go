@@ -5,9 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync"
 	"time"
 
 	"smg/engine"
+	"smg/ingress/body"
 	"smg/worker"
 )
 
@@ -21,10 +23,13 @@ type exchange struct {
 	w        http.ResponseWriter
 	ctx      life
 	query    query
-	lease    worker.LeaseID
-	leased   bool // the lease is begun and not ended
+	id       string // the request's, once it is needed
+	last     bool   // this attempt is the last one
 	headSent bool
 	watch    watch
+
+	mu      sync.Mutex // below it: what calls of several legs share
+	charged []worker.ID
 }
 
 // life is the context of an exchange. It ends with the request's own, or by the
@@ -85,61 +90,10 @@ func (x *exchange) run(rt *route, r *http.Request) error {
 	if x.query, err = x.srv.parse(rt, r, raw); err != nil {
 		return err
 	}
-	plan, err := x.srv.plan(&x.ctx, &x.query)
-	if err != nil {
-		return err
-	}
-	x.lease, x.leased = plan.Lease, true
-	defer x.end(worker.Neutral, false) // unless it has ended for a better reason
-	err = x.dispatch(rt, r, plan.Pick.Worker.URL)
-	x.query.bytes = nil
+	err = x.attempts(rt, r)
+	x.query.bytes, x.query.body = nil, body.Body{}
 	x.srv.buffers.put(raw) // not where a panic leaves the engine's client with it
 	return err
-}
-
-// end ends the lease, once.
-func (x *exchange) end(o worker.Outcome, unreached bool) {
-	if x.leased {
-		x.leased = false
-		x.srv.selector.End(x.lease, o, unreached)
-	}
-}
-
-// dispatch sends the request to the worker at url and relays its answer.
-func (x *exchange) dispatch(rt *route, r *http.Request, url string) error {
-	target, err := x.srv.target(url)
-	if err != nil {
-		x.end(worker.Neutral, true)
-		return gatewayProblem(http.StatusInternalServerError, "internal_error", "worker %s cannot be called: %v", url, err)
-	}
-	resp, err := x.srv.dispatcher.Send(&x.ctx, target, &engine.Request{
-		Method: http.MethodPost,
-		Path:   rt.path,
-		Fields: upstreamFields(r.Header),
-		Body:   x.query.bytes,
-	})
-	switch {
-	case err == nil:
-		defer resp.Close()
-		return x.relay(resp, url)
-	case x.ctx.Err() != nil:
-		x.end(x.givenUp(), false)
-		return contextProblem(&x.ctx, "worker "+url+" was awaited")
-	case errors.Is(err, engine.ErrRequest):
-		x.end(worker.Neutral, true)
-		return gatewayProblem(http.StatusBadRequest, "request_preparation_failed", "the request cannot be passed to worker %s: %v", url, reason(err))
-	}
-	x.end(worker.Failure, errors.Is(err, engine.ErrConnect))
-	return upstreamProblem(err, url)
-}
-
-// givenUp is the outcome of a call whose context has ended: only a worker that let
-// the time pass is to blame.
-func (x *exchange) givenUp() worker.Outcome {
-	if errors.Is(context.Cause(&x.ctx), errDeadline) {
-		return worker.Failure
-	}
-	return worker.Neutral
 }
 
 // upstreamFields are the client's fields that engines get to see, and the body's

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,10 +67,15 @@ func (f *fakeSelector) Select(ctx context.Context, ask *wire.Select) (wire.Pick,
 	if f.err != nil {
 		return wire.Pick{}, f.err
 	}
-	if len(f.workers) == 0 {
-		return wire.Pick{}, fmt.Errorf("regular: %w", worker.ErrNoWorkers)
+	leg := slices.DeleteFunc(slices.Clone(f.workers), func(w *worker.Spec) bool { return w.Leg != ask.Lease.Leg })
+	if len(leg) == 0 {
+		return wire.Pick{}, fmt.Errorf("%s: %w", ask.Lease.Leg, worker.ErrNoWorkers)
 	}
-	w := f.workers[f.begun%len(f.workers)]
+	fresh := slices.DeleteFunc(slices.Clone(leg), func(w *worker.Spec) bool { return slices.Contains(ask.Skip, w.ID) })
+	if len(fresh) > 0 {
+		leg = fresh
+	}
+	w := leg[f.begun%len(leg)]
 	if ask.Model != "" && ask.Model != w.ModelID() {
 		return wire.Pick{}, worker.ErrNoWorkers
 	}
@@ -209,6 +215,7 @@ func start(tb testing.TB, urls []string, opts ...option) *gateway {
 		tb.Fatal(err)
 	}
 	cfg := DefaultConfig()
+	cfg.Retry.Attempts = 1 // tests of retries say so
 	cfg.Grace = 2 * time.Second
 	deps := Deps{
 		Selector: g.selector, Dispatcher: g.engines, Fleet: g.fleet, Registerer: g.registry, Now: time.Now,

@@ -7,7 +7,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"smg/bootstrap"
 	"smg/wire"
+	"smg/worker"
 )
 
 // maxModels bounds the distinct values of the label model: clients choose it.
@@ -16,6 +18,10 @@ const maxModels = 1024
 // metrics are the counters of the request path.
 type metrics struct {
 	selections *prometheus.CounterVec
+	retries    *prometheus.CounterVec
+	exhaustion *prometheus.CounterVec
+	kvFailures prometheus.Counter
+	abandoned  prometheus.Counter
 
 	mu     sync.Mutex
 	series atomic.Pointer[map[series]prometheus.Counter] // copied to add, so that reads take no lock
@@ -25,16 +31,51 @@ type metrics struct {
 // series is one combination of label values of smg_worker_selection_total.
 type series struct{ workerType, mode, model, policy string }
 
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+func newMetrics(reg prometheus.Registerer, rooms *bootstrap.Rooms) (*metrics, error) {
 	m := &metrics{
 		selections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "smg_worker_selection_total",
 			Help: "Selections that yielded a worker, one for each leg and attempt.",
 		}, []string{"worker_type", "connection_mode", "model", "policy"}),
+		retries: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "smg_worker_retries_total",
+			Help: "Waits before another attempt, by the leg that failed.",
+		}, []string{"worker_type", "endpoint"}),
+		exhaustion: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "smg_worker_retries_exhausted_total",
+			Help: "Requests whose last allowed attempt could have been tried again.",
+		}, []string{"worker_type", "endpoint"}),
+		kvFailures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "smg_pd_kv_transfer_failures_total",
+			Help: "Prefill answers that did not say where their KV is, so that decode computed the prompt again.",
+		}),
+		abandoned: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "smg_pd_kv_abandoned_total",
+			Help: "Prompts whose KV a vLLM prefill engine keeps until its own lease ends, since no decode will fetch it.",
+		}),
 		models: map[string]struct{}{},
 	}
 	m.series.Store(&map[series]prometheus.Counter{})
-	return m, reg.Register(m.selections)
+	active := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "smg_bootstrap_rooms_active",
+		Help: "Bootstrap rooms of requests in flight.",
+	}, func() float64 { return float64(rooms.Len()) })
+	for _, c := range []prometheus.Collector{m.selections, m.retries, m.exhaustion, m.kvFailures, m.abandoned, active} {
+		if err := reg.Register(c); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// retrying counts a wait before another attempt.
+func (m *metrics) retrying(leg worker.Leg, rt *route) {
+	m.retries.WithLabelValues(leg.String(), rt.endpoint).Inc()
+}
+
+// exhausted counts a request that has used up its attempts.
+func (m *metrics) exhausted(leg worker.Leg, rt *route) {
+	m.exhaustion.WithLabelValues(leg.String(), rt.endpoint).Inc()
 }
 
 // selected counts a selection for the requested model ("" is unknown).

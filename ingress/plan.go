@@ -1,36 +1,172 @@
 package ingress
 
 import (
-	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"sync"
 
+	"smg/ingress/body"
 	"smg/wire"
 	"smg/worker"
 )
 
-// Plan is who serves a request. It does not change once it is made; a retry is a
-// new plan.
-type Plan struct {
-	Lease worker.LeaseID // begun, and to be ended once
-	Pick  wire.Pick
+// Mode is how a fleet serves a request.
+type Mode uint8
+
+// The modes.
+const (
+	Regular Mode = iota // one worker serves it whole
+	PD                  // prefill, then decode
+	EPD                 // media are encoded before
+)
+
+// Legs are the legs that a request in this mode can have.
+func (m Mode) Legs() []worker.Leg {
+	switch m {
+	case PD:
+		return []worker.Leg{worker.Prefill, worker.Decode}
+	case EPD:
+		return []worker.Leg{worker.Encode, worker.Prefill, worker.Decode}
+	case Regular:
+	}
+	return []worker.Leg{worker.Regular}
 }
 
-// plan asks the leg's selector and counts the selection.
-func (s *Server) plan(ctx context.Context, q *query) (Plan, error) {
-	lease := s.selector.Plan()
-	lease.Leg = worker.Regular
-	ask := wire.Select{
-		Lease:  lease,
-		Model:  q.model,
-		Key:    q.key,
-		Target: q.target,
-	}
-	pick, err := s.selector.Select(ctx, &ask)
-	if err != nil {
-		if ctx.Err() != nil {
-			return Plan{}, contextProblem(ctx, "a worker was chosen")
+// Plan is who serves a request. It does not
+// change once it is made; a retry is a new plan.
+type Plan struct {
+	Encode  []*call // one for each medium, in order
+	Prefill *call   // nil in a regular fleet, and where decode needs none
+	Decode  *call   // in a regular fleet: the worker that serves the request whole
+
+	items []body.Item
+}
+
+// calls are all calls of the plan.
+func (p *Plan) calls() []*call {
+	all := slices.Clone(p.Encode)
+	for _, c := range []*call{p.Prefill, p.Decode} {
+		if c != nil {
+			all = append(all, c)
 		}
-		return Plan{}, selectionProblem(err, lease.Leg, q.model)
 	}
-	s.metrics.selected(&pick, q.model)
-	return Plan{Lease: lease, Pick: pick}, nil
+	return all
+}
+
+// plan asks all legs at the same time, and counts the selections once all have
+// answered. Any refusal releases the others.
+func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
+	s := x.srv
+	id := s.selector.Plan()
+	p := &Plan{}
+	newCall := func(leg worker.Leg, item int) *call {
+		c := &call{x: x, lease: id}
+		c.lease.Leg, c.lease.Item = leg, uint16(item)
+		return c
+	}
+	switch s.cfg.Mode {
+	case Regular:
+		p.Decode = newCall(worker.Regular, 0)
+	case EPD:
+		if rt.media {
+			items, err := x.query.body.Media()
+			if err != nil {
+				return nil, bodyProblem(err, rt.plain)
+			}
+			p.items = items
+			for i := range items {
+				p.Encode = append(p.Encode, newCall(worker.Encode, i))
+			}
+		}
+		fallthrough
+	case PD:
+		p.Prefill, p.Decode = newCall(worker.Prefill, 0), newCall(worker.Decode, 0)
+	}
+	calls := p.calls()
+	errs := make([]error, len(calls))
+	ask := func(i int) { errs[i] = x.ask(calls[i], p, tried) }
+	var wg sync.WaitGroup
+	for i := range calls[1:] {
+		wg.Go(func() { ask(i + 1) })
+	}
+	ask(0)
+	wg.Wait()
+	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+		x.release(calls, errs)
+		if x.ctx.Err() != nil {
+			return nil, contextProblem(&x.ctx, "workers were chosen")
+		}
+		return nil, refusal(calls, errs, i, x.query.model)
+	}
+	if err := x.fit(p); err != nil {
+		x.release(calls, errs)
+		return nil, err
+	}
+	for _, c := range p.calls() {
+		s.metrics.selected(&c.pick, x.query.model)
+	}
+	return p, nil
+}
+
+// ask has one leg's worker picked and counted.
+func (x *exchange) ask(c *call, p *Plan, tried []worker.ID) (err error) {
+	q := &x.query
+	ask := wire.Select{Lease: c.lease, Model: q.model, Key: q.key, Target: q.target, Skip: tried}
+	if c.lease.Leg == worker.Encode {
+		// The same medium goes to the same encoder, whoever asks.
+		ask.Key, ask.Target = worker.HashKey(worker.KeyHeader, p.items[c.lease.Item].Hash), ""
+	}
+	c.pick, err = x.srv.selector.Select(&x.ctx, &ask)
+	return err
+}
+
+// release ends what was picked for a plan that is not to be.
+func (x *exchange) release(calls []*call, errs []error) {
+	for i, c := range calls {
+		if errs[i] == nil {
+			c.end(worker.Neutral, true)
+		}
+	}
+}
+
+// refusal words why a plan could not be made. A model that no leg knows is not
+// there; one that another leg knows has no worker on the leg that refused.
+func refusal(calls []*call, errs []error, first int, model string) *problem {
+	for _, err := range errs {
+		if !errors.Is(err, worker.ErrNoWorkers) {
+			if errors.Is(errs[first], worker.ErrNoWorkers) {
+				return selectionProblem(worker.ErrUnavailable, calls[first].lease.Leg, model)
+			}
+			break
+		}
+	}
+	return selectionProblem(errs[first], calls[first].lease.Leg, model)
+}
+
+// fit sees that the picked workers can hand over to each other, and lets go of
+// those that the engines' protocol has no use for.
+func (x *exchange) fit(p *Plan) error {
+	if p.Prefill == nil {
+		return nil
+	}
+	pre, dec := p.Prefill.pick.Worker, p.Decode.pick.Worker
+	if pre.Runtime != dec.Runtime {
+		return gatewayProblem(http.StatusServiceUnavailable, "no_available_workers",
+			"prefill worker %s (%s) cannot hand over to decode worker %s (%s): run the same engine on both legs", pre.URL, pre.Runtime, dec.URL, dec.Runtime)
+	}
+	if pre.Runtime != worker.VLLM {
+		// SGLang's prefill calls the encoders itself.
+		for _, c := range p.Encode {
+			c.end(worker.Neutral, true)
+		}
+		p.Encode = nil
+		return nil
+	}
+	if n, ok := x.query.body.N(); ok && n > 1 {
+		// What was handed over can be fetched once: decode does it all.
+		p.Prefill.end(worker.Neutral, true)
+		p.Prefill = nil
+	}
+	return nil
 }

@@ -23,15 +23,31 @@ var errCut = errors.New("the answer broke off")
 //
 // The lease of a stream ends after its last byte was written; that of any other
 // answer ends when the engine has given its last byte, before the client sees it.
-func (x *exchange) relay(resp *engine.Response, url string) error {
+//
+// While there is another attempt, an answer that it may better is not relayed.
+func (x *exchange) relay(resp *engine.Response, c *call) error {
+	url := c.pick.Worker.URL
+	if c.leg() == worker.Regular && retried(resp.Status) {
+		if !x.last {
+			c.end(outcomeOf(resp.Status), false)
+			return &problem{status: resp.Status, code: "upstream_error", retryable: true, message: "worker " + url + " answered " + resp.Reason}
+		}
+		x.srv.metrics.exhausted(c.leg(), x.query.route)
+	}
 	piece, err := resp.Next()
 	if err != nil && !errors.Is(err, io.EOF) {
-		return x.broken("read_response_failed", err, url)
+		return x.broken(c, false, err)
+	}
+	if c.leg() == worker.Decode {
+		if f, ok := streamFault(piece); ok {
+			c.end(outcomeOf(f.status), false)
+			return x.streamed(legAnswer(c, f.status, f.message))
+		}
 	}
 	limit := x.srv.cfg.MaxPayloadBytes
 	sse := x.answersEvents(resp)
 	if !sse && max(resp.ContentLength, int64(len(piece))) > limit {
-		x.end(worker.Neutral, false)
+		c.end(worker.Neutral, false)
 		return gatewayProblem(http.StatusBadGateway, "upstream_response_too_large", "the answer of worker %s is larger than the limit of %d bytes (--max-payload-size)", url, limit)
 	}
 	outcome := outcomeOf(resp.Status)
@@ -40,7 +56,7 @@ func (x *exchange) relay(resp *engine.Response, url string) error {
 	case sse:
 		length = -1 // an error event may follow
 	case resp.Ended():
-		x.end(outcome, false)
+		c.end(outcome, false)
 		if length < 0 {
 			length = int64(len(piece))
 		}
@@ -50,25 +66,25 @@ func (x *exchange) relay(resp *engine.Response, url string) error {
 	last := tail{}
 	for err == nil {
 		if sent += int64(len(piece)); sent > limit && !sse {
-			x.end(worker.Neutral, false)
+			c.end(worker.Neutral, false)
 			return errCut
 		}
 		ended := resp.Ended()
 		if ended && !sse {
-			x.end(outcome, false)
+			c.end(outcome, false)
 		}
 		if x.write(piece, length < 0 && !ended && resp.Buffered() == 0) != nil {
-			x.end(worker.Neutral, false)
+			c.end(worker.Neutral, false)
 			return errClientGone
 		}
 		last.note(piece)
 		piece, err = resp.Next()
 	}
 	if errors.Is(err, io.EOF) {
-		x.end(outcome, false)
+		c.end(outcome, false)
 		return x.finish()
 	}
-	err = x.broken("upstream_stream_error", err, url)
+	err = x.broken(c, true, err)
 	var p *problem
 	switch {
 	case !errors.As(err, &p):
@@ -94,13 +110,29 @@ func outcomeOf(status int) worker.Outcome {
 }
 
 // broken ends the lease of an answer that ended in err, and words the error.
-func (x *exchange) broken(code string, err error, url string) error {
+func (x *exchange) broken(c *call, begun bool, err error) error {
 	if x.ctx.Err() != nil {
-		x.end(x.givenUp(), false)
-		return contextProblem(&x.ctx, "the answer of worker "+url+" was awaited")
+		c.end(x.givenUp(), false)
+		return contextProblem(&x.ctx, "the answer of worker "+c.pick.Worker.URL+" was awaited")
 	}
-	x.end(worker.Failure, false)
-	return brokenProblem(code, err, url)
+	if errors.Is(err, engine.ErrCanceled) { // another leg's failure ended this one
+		c.end(worker.Neutral, false)
+		if begun {
+			return brokenProblem(c, begun, errLegDropped)
+		}
+		return errLegDropped
+	}
+	c.end(worker.Failure, false)
+	return brokenProblem(c, begun, err)
+}
+
+// streamed has a decode worker's error reach a client that asked for a stream as
+// one.
+func (x *exchange) streamed(p *problem) *problem {
+	if x.query.stream {
+		p.form = eventForm
+	}
+	return p
 }
 
 // write passes b to the client and, if flush, on to the network.

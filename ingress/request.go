@@ -20,7 +20,9 @@ type query struct {
 	stream bool
 	key    worker.Key
 	target string
-	bytes  []byte // the body as a worker may see it
+	bytes  []byte    // the body as a worker may see it
+	body   body.Body // where its keys are
+	route  *route
 }
 
 // growBy is how much room a body without a declared length takes at a time.
@@ -133,6 +135,8 @@ func (s *Server) parse(rt *route, r *http.Request, raw []byte) (query, error) {
 		key:    s.routingKey(r.Header),
 		target: r.Header.Get("X-Smg-Target-Worker"),
 		bytes:  b.Normalize(),
+		body:   b,
+		route:  rt,
 	}
 	if q.model == body.UnknownModel {
 		q.model = ""

@@ -17,10 +17,16 @@ type route struct {
 	methods []string
 	// info answers from what the gateway knows; nil for inference routes, which
 	// have the rest.
-	info  http.HandlerFunc
-	check body.Check
-	plain bool // faults of the body are plain text
+	info     http.HandlerFunc
+	check    body.Check
+	prompts  body.Count
+	endpoint string // in metrics
+	idPrefix string // of request ids that the gateway makes up
+	media    bool   // the body may carry media
+	plain    bool   // faults of the body are plain text
 }
+
+const chatPath = "/v1/chat/completions"
 
 // routeTable is every path that the gateway answers.
 func (s *Server) routeTable() map[string]*route {
@@ -32,9 +38,9 @@ func (s *Server) routeTable() map[string]*route {
 		{path: "/readiness", methods: get, info: s.readiness},
 		{path: "/v1/models", methods: get, info: s.models},
 		{path: "/workers", methods: get, info: s.workers},
-		{path: "/v1/chat/completions", methods: post, check: body.CheckChat},
-		{path: "/v1/completions", methods: post, check: body.CheckCompletions},
-		{path: "/generate", methods: post, check: body.CheckGenerate, plain: true},
+		{path: chatPath, methods: post, check: body.CheckChat, prompts: body.CountChat, endpoint: "chat", idPrefix: "chatcmpl-", media: true},
+		{path: "/v1/completions", methods: post, check: body.CheckCompletions, prompts: body.CountCompletions, endpoint: "completions", idPrefix: "cmpl-"},
+		{path: "/generate", methods: post, check: body.CheckGenerate, prompts: body.CountGenerate, endpoint: "generate", idPrefix: "gnt-", plain: true},
 	} {
 		table[rt.path] = rt
 	}

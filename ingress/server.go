@@ -14,6 +14,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"smg/bootstrap"
 	"smg/ingress/front"
 )
 
@@ -39,6 +40,7 @@ type Server struct {
 	log        *slog.Logger
 	now        func() time.Time
 	metrics    *metrics
+	rooms      *bootstrap.Rooms
 	routes     map[string]*route
 	keyHeaders []string
 	readsKey   func() bool
@@ -56,13 +58,14 @@ func New(cfg Config, d Deps) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	m, err := newMetrics(d.Registerer)
+	rooms := bootstrap.NewRooms(nil)
+	m, err := newMetrics(d.Registerer, rooms)
 	if err != nil {
 		return nil, fmt.Errorf("registering the metrics of the API: %w", err)
 	}
 	s := &Server{
 		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet,
-		log: d.Log, now: d.Now, metrics: m, readsKey: d.ReadsKey,
+		log: d.Log, now: d.Now, metrics: m, readsKey: d.ReadsKey, rooms: rooms,
 		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}),
 	}
 	for _, h := range cfg.RoutingKeyHeaders {

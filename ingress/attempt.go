@@ -1,0 +1,88 @@
+package ingress
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	"smg/worker"
+)
+
+// attempts tries the request until an answer is out, or until trying again would
+// not help: new plans with new rooms, workers that were tried before avoided. The
+// error is that of the last attempt.
+func (x *exchange) attempts(rt *route, r *http.Request) error {
+	var tried []worker.ID
+	retry := &x.srv.cfg.Retry
+	replans := 1 // for connections that died unused, not charged as attempts
+	for n := 0; ; n++ {
+		x.last = n+1 >= retry.Attempts
+		plan, err := x.plan(rt, tried)
+		if err == nil {
+			for _, c := range plan.calls() {
+				tried = append(tried, c.pick.Worker.ID)
+			}
+			err = x.dispatch(rt, r, plan, n)
+		}
+		var p *problem
+		if err == nil || x.headSent || !errors.As(err, &p) {
+			return err
+		}
+		if p.stale && replans > 0 {
+			replans--
+			n--
+			continue
+		}
+		if !p.retryable {
+			return err
+		}
+		leg := p.leg
+		if x.last {
+			x.srv.metrics.exhausted(leg, rt)
+			return err
+		}
+		x.srv.metrics.retrying(leg, rt)
+		if !x.pause(retry.delay(n, jitter())) {
+			return contextProblem(&x.ctx, "the next attempt was awaited")
+		}
+	}
+}
+
+// pause waits for d and says whether the request is still wanted.
+func (x *exchange) pause(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-x.ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// dispatch sends the plan's requests in the engines' protocol, and relays the
+// answer. Whatever has not ended for a better reason ends with it.
+func (x *exchange) dispatch(rt *route, r *http.Request, p *Plan, attempt int) error {
+	defer func() {
+		for _, c := range p.calls() {
+			c.end(worker.Neutral, false)
+		}
+	}()
+	switch {
+	case p.Prefill == nil && p.Decode.leg() == worker.Regular:
+		return x.whole(rt, r, p.Decode)
+	case p.Decode.pick.Worker.Runtime == worker.VLLM:
+		return x.sequential(rt, r, p, attempt)
+	}
+	return x.parallel(rt, r, p)
+}
+
+// whole has one worker serve the request.
+func (x *exchange) whole(rt *route, r *http.Request, c *call) error {
+	resp, err := c.send(&x.ctx, &request{path: rt.path, fields: upstreamFields(r.Header), body: x.query.bytes})
+	if err != nil {
+		return err
+	}
+	defer resp.Close()
+	return x.relay(resp, c)
+}

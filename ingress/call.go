@@ -1,0 +1,103 @@
+package ingress
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"smg/engine"
+	"smg/wire"
+	"smg/worker"
+)
+
+// call is one leg's call of its worker, with the lease that counts it. It belongs
+// to one goroutine at a time.
+type call struct {
+	x     *exchange
+	lease worker.LeaseID // begun
+	pick  wire.Pick
+	ended bool
+}
+
+// end ends the lease, once. A worker is charged with one failure of a request at
+// most, however many attempts it fails.
+func (c *call) end(o worker.Outcome, unreached bool) {
+	if c.ended {
+		return
+	}
+	c.ended = true
+	if o == worker.Failure && !c.x.charge(c.pick.Worker.ID) {
+		o = worker.Neutral
+	}
+	c.x.srv.selector.End(c.lease, o, unreached)
+}
+
+// request is what a leg is sent.
+type request struct {
+	path   string
+	fields []engine.Field
+	body   []byte
+	// bound says that the body holds a room or a transfer id: it must not be sent
+	// twice, since the engine may know it already.
+	bound bool
+}
+
+// send calls the worker. On error the lease has ended, and the error is a *problem
+// or errClientGone.
+func (c *call) send(ctx context.Context, q *request) (*engine.Response, error) {
+	url := c.pick.Worker.URL
+	target, err := c.x.srv.target(url)
+	if err != nil {
+		c.end(worker.Neutral, true)
+		return nil, gatewayProblem(http.StatusInternalServerError, "internal_error", "worker %s cannot be called: %v", url, err)
+	}
+	resp, err := c.x.srv.dispatcher.Send(ctx, target, &engine.Request{
+		Method: http.MethodPost, Path: q.path, Fields: q.fields, Body: q.body, NoResend: q.bound,
+	})
+	switch {
+	case err == nil:
+		return resp, nil
+	case c.x.ctx.Err() != nil:
+		c.end(c.x.givenUp(), false)
+		return nil, contextProblem(&c.x.ctx, "worker "+url+" was awaited")
+	case ctx.Err() != nil: // another leg's failure ended this one
+		c.end(worker.Neutral, false)
+		return nil, errLegDropped
+	case errors.Is(err, engine.ErrRequest):
+		c.end(worker.Neutral, true)
+		return nil, gatewayProblem(http.StatusBadRequest, "request_preparation_failed", "the request cannot be passed to worker %s: %v", url, reason(err))
+	}
+	c.end(worker.Failure, errors.Is(err, engine.ErrConnect))
+	p := unreachableProblem(c.leg(), err, url)
+	var e *engine.Error
+	p.stale = q.bound && errors.As(err, &e) && e.Reused && errors.Is(err, engine.ErrNoAnswer)
+	return nil, p
+}
+
+// errLegDropped is the error of a leg that was ended because another one failed.
+var errLegDropped = errors.New("another leg has failed")
+
+// leg is the leg that the call serves.
+func (c *call) leg() worker.Leg { return c.lease.Leg }
+
+// givenUp is the outcome of a call whose context has ended: only a worker that let
+// the time pass is to blame.
+func (x *exchange) givenUp() worker.Outcome {
+	if errors.Is(context.Cause(&x.ctx), errDeadline) {
+		return worker.Failure
+	}
+	return worker.Neutral
+}
+
+// charge says whether a failure is this request's first at the worker.
+func (x *exchange) charge(id worker.ID) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, c := range x.charged {
+		if c == id {
+			return false
+		}
+	}
+	x.charged = append(x.charged, id)
+	return true
+}

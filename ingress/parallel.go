@@ -1,0 +1,125 @@
+package ingress
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+
+	"smg/bootstrap"
+	"smg/engine"
+	"smg/ingress/body"
+	"smg/worker"
+)
+
+// parallel has prefill and decode work at the same time, as SGLang wants it: both
+// get the request with the address and the rooms at which they meet. Prefill's
+// answer is only watched; decode's goes to the client. The first leg that fails
+// ends the other at once.
+func (x *exchange) parallel(rt *route, r *http.Request, p *Plan) error {
+	b := &x.query.body
+	join := bootstrap.New(p.Prefill.pick.Worker, x.srv.rooms, rt.prompts(b))
+	defer x.srv.rooms.Release(join.Rooms)
+	host, port, room := join.Values(body.AppendString)
+	q := &request{path: rt.path, fields: upstreamFields(r.Header), bound: true, body: b.Edit(append(ownFields(),
+		body.Set(bootstrap.FieldHost, host), body.Set(bootstrap.FieldPort, port), body.Set(bootstrap.FieldRoom, room))...)}
+
+	ctx, drop := context.WithCancelCause(&x.ctx)
+	var legs sync.WaitGroup
+	defer legs.Wait()
+	defer drop(nil)
+	legs.Go(func() {
+		if err := x.watchPrefill(ctx, p.Prefill, q); err != nil {
+			drop(err)
+		}
+	})
+	resp, err := p.Decode.send(ctx, q)
+	if err != nil {
+		return x.first(ctx, err)
+	}
+	defer resp.Close()
+	if resp.Status >= 300 {
+		return x.first(ctx, x.refused(p.Decode, resp))
+	}
+	err = x.relay(resp, p.Decode)
+	if cause := context.Cause(ctx); cause != nil && !x.headSent {
+		return x.first(ctx, err)
+	}
+	return err
+}
+
+// first is the error that ended the legs: what a leg's own failure was, and not
+// that another one was dropped for it.
+func (x *exchange) first(ctx context.Context, err error) error {
+	var p *problem
+	if cause := context.Cause(ctx); errors.As(cause, &p) && x.ctx.Err() == nil {
+		return cause
+	}
+	return err
+}
+
+// watchPrefill sends prefill its request and sees its answer to the end.
+func (x *exchange) watchPrefill(ctx context.Context, c *call, q *request) error {
+	resp, err := c.send(ctx, q)
+	if err != nil {
+		return err
+	}
+	defer resp.Close()
+	if resp.Status >= 300 {
+		return x.refused(c, resp)
+	}
+	events := isEventStream(resp.Get("Content-Type"))
+	for {
+		piece, err := resp.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			c.end(worker.Success, false)
+			return nil
+		case err != nil && (ctx.Err() != nil):
+			c.end(worker.Neutral, false)
+			return errLegDropped
+		case err != nil:
+			c.end(worker.Failure, false)
+			return legProblem(c, http.StatusBadGateway, "read_failed", "the answer of prefill worker "+c.pick.Worker.URL+" broke off: "+reason(err).Error(), true)
+		}
+		if !events {
+			continue
+		}
+		// An engine that fails once it has begun a stream tells so in an event.
+		if f, ok := streamFault(piece); ok {
+			c.end(outcomeOf(f.status), false)
+			return legAnswer(c, f.status, f.message)
+		}
+	}
+}
+
+// refused ends a leg whose worker answered with an error, and words it.
+func (x *exchange) refused(c *call, resp *engine.Response) error {
+	text, err := io.ReadAll(io.LimitReader(resp, maxFault))
+	if x.ctx.Err() != nil {
+		c.end(x.givenUp(), false)
+		return contextProblem(&x.ctx, "worker "+c.pick.Worker.URL+" was awaited")
+	}
+	c.end(outcomeOf(resp.Status), false)
+	if err != nil {
+		text = append(text, "…"...)
+	}
+	p := legAnswer(c, resp.Status, faultText(text))
+	if c.leg() == worker.Decode {
+		p = x.streamed(p)
+	}
+	return p
+}
+
+// maxFault bounds what is read of a worker's error.
+const maxFault = 64 << 10
+
+// ownFields removes what only the gateway may say to engines: a client could point
+// them at other hosts with it.
+func ownFields() []body.Edit {
+	return []body.Edit{
+		body.Remove(bootstrap.FieldHost), body.Remove(bootstrap.FieldPort), body.Remove(bootstrap.FieldRoom),
+		body.Remove("kv_transfer_params"), body.Remove("data_parallel_rank"), body.Remove("data_parallel_rank_decode"),
+	}
+}
