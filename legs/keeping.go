@@ -47,7 +47,9 @@ func (s *Service) add(specs ...*worker.Spec) {
 	if len(specs) == 0 {
 		return
 	}
-	s.book.Added(specs...)
+	if s.cfg.Leg == worker.Regular { // elsewhere the leg's policy holds, whatever labels say
+		s.book.Added(specs...)
+	}
 	s.registry.Put(specs...)
 	s.mu.Lock()
 	for _, spec := range specs {

@@ -92,7 +92,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 		keepers: map[worker.ID]*keeping{}, probes: make(chan struct{}, maxProbes), poke: make(chan struct{}, 1),
 		requests: sync.Pool{New: func() any { return new(policy.Request) }},
 	}
-	if err := d.Registerer.Register(activeCollector{s}); err != nil {
+	if err := d.Registerer.Register(fleetCollector{s}); err != nil {
 		return nil, fmt.Errorf("registering the metrics of the %s leg: %w", cfg.Leg, err)
 	}
 	return s, nil

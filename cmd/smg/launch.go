@@ -28,20 +28,36 @@ func launch(cmd *flags.Command) int {
 // introduce says what is being started.
 func introduce(con console, cmd *flags.Command, g *gateway.Gateway) {
 	cfg := cmd.Launch
+	legs := gateway.Legs(cfg)
 	if con.json {
-		con.log.Info("startup", slog.String("version", version.String()), slog.String("mode", "regular"), slog.String("policy", cfg.Policy),
-			slog.Any("workers", cfg.WorkerURLs), slog.String("bus", "embedded"), slog.String("api", g.API()), slog.String("metrics", g.Metrics()))
+		args := []any{slog.String("version", version.String()), slog.String("mode", cfg.Mode.String()), slog.String("bus", "embedded"),
+			slog.String("api", g.API()), slog.String("metrics", g.Metrics())}
+		for _, l := range legs {
+			args = append(args, slog.Group(l.Name, slog.String("policy", l.Policy), slog.Any("workers", l.Workers)))
+		}
+		con.log.Info("startup", args...)
 		con.remarks(cmd)
 		return
 	}
-	workers := counted(len(cfg.WorkerURLs), "worker")
-	leg := strings.TrimRight(fmt.Sprintf("%s   policy %s   %s", workers, cfg.Policy, abridged(cfg.WorkerURLs)), " ")
-	con.say("%s\nmode      regular\nregular   %s\nbus       embedded NATS, in process\napi       %s     metrics %s",
-		version.Line("smg"), leg, g.API(), g.Metrics())
-	con.remarks(cmd)
-	if len(cfg.WorkerURLs) > 0 {
-		con.say("waiting   for %s (asked every %s, for up to %s)", workers, plain(cfg.WorkerStartupCheckInterval), plain(cfg.WorkerStartupTimeout))
+	con.say("%s\nmode      %s", version.Line("smg"), cfg.Mode)
+	for _, l := range legs {
+		line := fmt.Sprintf("%-9s %s   policy %s   %s", l.Name, counted(len(l.Workers), "worker"), l.Policy, abridged(l.Workers))
+		con.say("%s", strings.TrimRight(line, " "))
 	}
+	con.say("bus       embedded NATS, in process\napi       %s     metrics %s", g.API(), g.Metrics())
+	con.remarks(cmd)
+	if n := named(cfg); n > 0 {
+		con.say("waiting   for %s (asked every %s, for up to %s)", counted(n, "worker"), plain(cfg.WorkerStartupCheckInterval), plain(cfg.WorkerStartupTimeout))
+	}
+}
+
+// named is how many workers the command line names.
+func named(cfg *flags.Launch) int {
+	n := 0
+	for _, l := range gateway.Legs(cfg) {
+		n += len(l.Workers)
+	}
+	return n
 }
 
 // reportReady says that every worker answers.
@@ -51,7 +67,7 @@ func reportReady(con console, cfg *flags.Launch, r gateway.Ready) {
 		con.log.Info("ready", slog.Int("workers", r.Workers), slog.Duration("took", took))
 		return
 	}
-	con.say("ready     %d of %s, took %s", r.Workers, counted(len(cfg.WorkerURLs), "worker"), took)
+	con.say("ready     %d of %s, took %s", r.Workers, counted(named(cfg), "worker"), took)
 }
 
 func counted(n int, what string) string {

@@ -13,6 +13,7 @@ import (
 	"smg/cmd/internal/gateway"
 	"smg/cmd/internal/version"
 	"smg/launcher"
+	"smg/worker"
 )
 
 // routerPrefix is what the gateway's flags carry in serve.
@@ -61,11 +62,11 @@ func announce(con console, cmd *flags.Command) {
 	cfg := cmd.Serve.Engines
 	if con.json {
 		con.log.Info("startup", slog.String("version", version.String()), slog.String("mode", "serve"), slog.String("backend", cfg.Backend),
-			slog.String("model", cfg.Model), slog.Int("engines", cfg.Replicas), slog.String("policy", cmd.Launch.Policy))
+			slog.String("model", cfg.Model), slog.Int("engines", cfg.Total()), slog.String("policy", cmd.Launch.Policy))
 		con.remarks(cmd)
 		return
 	}
-	what := counted(cfg.Replicas, cfg.Backend+" engine") + " (" + cmd.Serve.ConnectionMode + ")"
+	what := counted(cfg.Total(), cfg.Backend+" engine") + " (" + cmd.Serve.ConnectionMode + ")"
 	if cfg.Model != "" {
 		what += " for " + cfg.Model
 	}
@@ -83,8 +84,19 @@ func start(ctx context.Context, cmd *flags.Command, engines *launcher.Group) err
 	if err := engines.WaitReady(ctx); err != nil {
 		return err
 	}
+	l := cmd.Launch
 	for _, e := range endpoints {
-		cmd.Launch.WorkerURLs = append(cmd.Launch.WorkerURLs, e.URL)
+		w := flags.LegWorker{URL: e.URL, BootstrapPort: e.BootstrapPort}
+		switch e.Role {
+		case worker.Regular:
+			l.WorkerURLs = append(l.WorkerURLs, e.URL)
+		case worker.Encode:
+			l.Encode = append(l.Encode, w)
+		case worker.Prefill:
+			l.Prefill = append(l.Prefill, w)
+		case worker.Decode:
+			l.Decode = append(l.Decode, e.URL)
+		}
 	}
 	return nil
 }

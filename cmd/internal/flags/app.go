@@ -20,7 +20,7 @@ type flagValue struct {
 // Set takes one value. A refusal is kept as a fault of its own, since the flag
 // package passes errors on as text.
 func (v *flagValue) Set(value string) error {
-	if v.entry.Kind == List && !v.seen {
+	if v.entry.clear != nil && !v.seen {
 		v.entry.clear(v.filler.config)
 	}
 	v.seen = true

@@ -44,16 +44,19 @@ func must(t *testing.T, vars map[string]string, args ...string) *Command {
 	return cmd
 }
 
+// lineCase is a line of TestCLI.
+type lineCase struct {
+	name string
+	args string // split at blanks; a comma inside an argument stands for a blank
+	code int
+	want []string // words that the answer holds
+}
+
 // TestCLI holds the numbered cases that end before anything is started: exit code
 // and words of the answer.
 func TestCLI(t *testing.T) {
 	w1, w2 := "http://w1:8000", "http://w2:8000"
-	tests := []struct {
-		name string
-		args string // split at blanks; a comma inside an argument stands for a blank
-		code int
-		want []string // words that the answer holds
-	}{
+	tests := []lineCase{
 		{"4_flags_before_the_command", "--policy random launch", 2, []string{"put flags after the command"}},
 		{"4_flags_before_the_command_list", "--worker-urls " + w1 + " serve", 2, []string{"put flags after the command"}},
 		{"5_version_wins", "launch --version --nonsense", 0, []string{"smg 1.2.3\n"}},
@@ -92,8 +95,6 @@ func TestCLI(t *testing.T) {
 		{"52_no_engines", "serve --backend sim --data-parallel-size 0", 2, []string{"0 is out of range", "--data-parallel-size"}},
 		{"59_unknown_router_flag", "serve --backend sim --router-nonsense", 2, []string{"--router-nonsense"}},
 		{"59_router_typo", "serve --backend sim --router-polcy random", 2, []string{"did you mean --router-policy?"}},
-		{"71_disaggregation", "serve --backend sim --router-pd-disaggregation", 2, []string{"unknown flag of the gateway"}},
-		{"71_disaggregation_launch", "launch --pd-disaggregation", 2, []string{"unknown flag"}},
 
 		{"worker_urls_in_serve", "serve --backend sim --worker-urls " + w1, 2, []string{"smg launch"}},
 		{"policy_in_serve", "serve --backend sim --policy random", 2, []string{"use --router-policy"}},
@@ -123,7 +124,7 @@ func TestCLI(t *testing.T) {
 		{"help_unknown_topic", "launch --help=zzz", 2, []string{"--help=groups"}},
 		{"help_unknown_command", "help lunch", 2, []string{"did you mean smg help launch?"}},
 	}
-	for _, tt := range tests {
+	for _, tt := range append(tests, legLines()...) {
 		t.Run(tt.name, func(t *testing.T) {
 			args := strings.Fields(tt.args)
 			for i := range args {
@@ -151,6 +152,7 @@ func TestCLI(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+	t.Run("13_bootstrap_ports", testPrefillPorts)
 	t.Run("21_headers_replace_the_default", func(t *testing.T) {
 		cmd := must(t, nil, "launch", "--routing-key-headers", "X-A", "x-smg-routing-key")
 		if diff := cmp.Diff([]string{"x-a", "x-smg-routing-key"}, cmd.Launch.RoutingKeyHeaders); diff != "" {
@@ -162,6 +164,7 @@ func TestCLI(t *testing.T) {
 		}
 	})
 	t.Run("25_environment", testEnvironment)
+	t.Run("25_environment_of_legs", testLegsFromEnvironment)
 	t.Run("39_three_mistakes", func(t *testing.T) {
 		_, code, text := run(nil, "launch", "--port", "0", "--policy", "manual", "--worker-urls", "w1")
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
@@ -193,6 +196,14 @@ func TestCLI(t *testing.T) {
 		cmd := must(t, nil, "serve", "--backend", "sim", "--router-policy", "cache_aware")
 		if cmd.Launch.Policy != policy.Passthrough || !strings.Contains(strings.Join(cmd.Notices, "\n"), "--router-policy cache_aware") {
 			t.Errorf("policy %s, notices %q", cmd.Launch.Policy, cmd.Notices)
+		}
+		cmd = must(t, nil, "serve", "--backend", "sim", "--router-retry-max-retries", "3", "--router-retry-jitter-factor=0")
+		want := []string{"one worker: retries and circuit breaker are off, --router-retry-max-retries 3 does not apply, --router-retry-jitter-factor=0 does not apply"}
+		if diff := cmp.Diff(want, cmd.Notices); diff != "" {
+			t.Error(diff)
+		}
+		if r, b := cmd.Launch.Retry, cmd.Launch.Breaker; !r.Disabled || r.Max != 1 || !b.Disabled {
+			t.Errorf("retries %+v, breaker %+v", r, b)
 		}
 	})
 	t.Run("58_behind_dashes", func(t *testing.T) {
@@ -239,6 +250,7 @@ func testEnvironment(t *testing.T) {
 	got := must(t, vars, "launch").Launch
 	want := DefaultLaunch()
 	want.Policy, want.PolicySet = "random", true
+	want.PrefillPolicy, want.DecodePolicy = "random", "random"
 	want.WorkerURLs = []string{"http://a", "http://b"}
 	want.LogJSON, want.NoColor, want.LogLevel = true, true, 4
 	if diff := cmp.Diff(&want, got); diff != "" {

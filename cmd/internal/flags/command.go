@@ -177,6 +177,7 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	}
 	c := &Command{Verb: RunLaunch, Launch: &config.Launch, Warnings: line.warnings}
 	_, config.PolicySet = typed[s.prefixed("policy")]
+	config.settle()
 	if command == nameServe {
 		config.Engines.EngineArgs = line.engineArgs
 		c.Verb, c.Serve = RunServe, config
@@ -184,9 +185,11 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 			return nil, err
 		}
 	}
-	if !config.PolicySet && (c.Serve == nil || !c.Serve.SingleWorker()) {
+	if config.policyByDefault() && (c.Serve == nil || !c.Serve.SingleWorker()) {
 		c.Notices = append(c.Notices, "policy "+config.Policy+", since none was chosen (cache_aware becomes the default when it is built)")
 	}
+	notices, warnings := config.legRemarks(s.prefixed(""))
+	c.Notices, c.Warnings = append(c.Notices, notices...), append(c.Warnings, warnings...)
 	return c, nil
 }
 

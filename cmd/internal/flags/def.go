@@ -16,6 +16,11 @@ const (
 	Scalar
 	// List takes all following arguments up to the next flag, and may be repeated.
 	List
+	// Repeated takes exactly one value, and may be repeated.
+	Repeated
+	// URLAndPort is Repeated with a URL that its bootstrap port may follow. Its value
+	// is both, with a blank between.
+	URLAndPort
 )
 
 // Scope says where a flag exists. It is a set.
@@ -49,10 +54,12 @@ type Def struct {
 	Help     string   // one sentence
 	Group    string
 	Everyday bool // shown on the first help screen
-	In       Scope
+	// Dashed: the argument behind the flag is its value even if it begins with "-".
+	Dashed bool
+	In     Scope
 
 	set   func(s *Serve, value string) error
-	clear func(s *Serve) // List: makes the list empty
+	clear func(s *Serve) // flags that hold several values: makes the list empty
 }
 
 // FlagEnv is the variable that every gateway flag also has.
@@ -70,7 +77,7 @@ func (d *Def) variables() []string {
 
 // Table returns the definitions of all flags, in the order of help.
 func Table() []Def {
-	return slices.Concat(launchTable(), serveTable())
+	return slices.Concat(launchTable(), legTable(), retryTable(), serveTable())
 }
 
 // entry is a flag as one command knows it.

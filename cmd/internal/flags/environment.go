@@ -15,8 +15,8 @@ func environment(s *set, r *rewritten, lookup func(string) (string, bool)) error
 			if name, _ := firstVariable(e.Presence, lookup); name != "" {
 				r.flags = append(r.flags, given{e.name, "true", name})
 			}
-		case e.Kind == List:
-			for v := range strings.FieldsSeq(value) {
+		case e.clear != nil:
+			for _, v := range splitValues(e.Kind, value) {
 				r.flags = append(r.flags, given{e.name, v, name + "=" + redact(v)})
 			}
 		case e.Kind == Bool && value != "true" && value != "false":
@@ -26,6 +26,20 @@ func environment(s *set, r *rewritten, lookup func(string) (string, bool)) error
 		}
 	}
 	return nil
+}
+
+// splitValues takes the values of a variable apart at white space. A bootstrap port
+// stays with its URL.
+func splitValues(kind Kind, value string) []string {
+	var out []string
+	for v := range strings.FieldsSeq(value) {
+		if kind == URLAndPort && len(out) > 0 && isBootstrapPort(v) {
+			out[len(out)-1] += " " + v
+			continue
+		}
+		out = append(out, v)
+	}
+	return out
 }
 
 // firstVariable finds the first of names that has a value.

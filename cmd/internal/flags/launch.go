@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-multierror"
-
-	"smg/policy"
 )
 
 // URLRule judges a worker URL and returns its canonical form.
@@ -19,8 +17,15 @@ type Launch struct {
 	// Host and Port are where the API listens.
 	Host string
 	Port int
-	// WorkerURLs are the engines to route to, as typed, in order.
+	// Mode decides which workers are used: WorkerURLs in Regular; Prefill and Decode in
+	// PD; Encode too in EPD.
+	Mode Mode
+	// WorkerURLs, Prefill, Decode and Encode are the engines to route to, as typed, in
+	// order.
 	WorkerURLs []string
+	Prefill    []LegWorker
+	Decode     []string
+	Encode     []LegWorker
 
 	// WorkerStartupTimeout bounds the wait for a worker that does not answer yet,
 	// which is probed after WorkerStartupDelay, then every WorkerStartupCheckInterval.
@@ -34,8 +39,18 @@ type Launch struct {
 	// Policy is the policy's name; PolicySet says that the user chose it.
 	Policy    string
 	PolicySet bool
+	// PrefillPolicy, DecodePolicy and EncodePolicy are what the legs have in the end:
+	// the first two are Policy unless the user chose another.
+	PrefillPolicy    string
+	PrefillPolicySet bool
+	DecodePolicy     string
+	DecodePolicySet  bool
+	EncodePolicy     string
 	// RoutingKeyHeaders are lower-case header names, the first present one is read.
 	RoutingKeyHeaders []string
+
+	Retry   Retry
+	Breaker Breaker
 
 	HealthCheckInterval    time.Duration
 	HealthCheckTimeout     time.Duration
@@ -67,7 +82,11 @@ type Launch struct {
 }
 
 // DefaultLaunch is launch without any flag.
-func DefaultLaunch() Launch { return defaults(InLaunch).Launch }
+func DefaultLaunch() Launch {
+	s := defaults(InLaunch)
+	s.settle()
+	return s.Launch
+}
 
 // defaults fills a configuration from the table.
 func defaults(scope Scope) *Serve {
@@ -120,11 +139,14 @@ func (c *checker) addAs(flag, value, hint, format string, args ...any) {
 
 func (l *Launch) check(c *checker, rule URLRule) {
 	l.checkAddresses(c)
-	l.checkWorkers(c, rule)
-	if !policy.Built(l.Policy) {
-		c.add("policy", l.Policy, "use one of "+strings.Join(policy.BuiltNames(), ", "),
-			"policy %s is not built into this version yet", l.Policy)
+	seen := map[string]bool{}
+	for _, raw := range l.WorkerURLs {
+		c.checkURL("worker-urls", raw, redact(raw), rule, seen)
 	}
+	l.checkLegs(c, rule)
+	l.checkPolicies(c)
+	l.Retry.check(c)
+	l.Breaker.check(c)
 	if !strings.HasPrefix(l.HealthCheckEndpoint, "/") {
 		c.add("health-check-endpoint", l.HealthCheckEndpoint, "write /"+l.HealthCheckEndpoint, "a path must start with /")
 	}
@@ -150,26 +172,25 @@ func (l *Launch) checkAddresses(c *checker) {
 	}
 }
 
-func (l *Launch) checkWorkers(c *checker, rule URLRule) {
-	seen := map[string]bool{}
-	for _, raw := range l.WorkerURLs {
-		canonical, err := rule(raw)
-		if err != nil {
-			what, hint := err.Error(), ""
-			if raw != "" {
-				what = strings.ReplaceAll(what, raw, redact(raw))
-				if fixed := "http://" + redact(raw); !strings.Contains(raw, "://") && !strings.Contains(what, fixed) {
-					hint = "write " + fixed
-				}
+// checkURL judges one worker of the flag name, which shows value. seen are the
+// workers before it.
+func (c *checker) checkURL(name, raw, value string, rule URLRule, seen map[string]bool) {
+	canonical, err := rule(raw)
+	if err != nil {
+		what, hint := err.Error(), ""
+		if raw != "" {
+			what = strings.ReplaceAll(what, raw, redact(raw))
+			if fixed := "http://" + redact(raw); !strings.Contains(raw, "://") && !strings.Contains(what, fixed) {
+				hint = "write " + fixed
 			}
-			c.add("worker-urls", redact(raw), hint, "%s", what)
-			continue
 		}
-		if seen[canonical] {
-			c.add("worker-urls", redact(raw), "leave one of them out", "the same worker is given twice")
-		}
-		seen[canonical] = true
+		c.add(name, value, hint, "%s", what)
+		return
 	}
+	if seen[canonical] {
+		c.add(name, value, "leave one of them out", "the same worker is given twice")
+	}
+	seen[canonical] = true
 }
 
 // checkPositive refuses the zeros that would switch off what the gateway needs.
@@ -191,9 +212,13 @@ func (l *Launch) checkPositive(c *checker) {
 		{"read-header-timeout-secs", int64(l.ReadHeaderTimeout)},
 		{"max-json-depth", int64(l.MaxJSONDepth)},
 	} {
-		if f.value <= 0 {
-			c.add(f.name, "0", "give 1 or more", "must be more than 0")
-		}
+		c.checkPositive(f.name, f.value)
+	}
+}
+
+func (c *checker) checkPositive(name string, value int64) {
+	if value <= 0 {
+		c.add(name, "0", "give 1 or more", "must be more than 0")
 	}
 }
 

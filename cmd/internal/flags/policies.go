@@ -1,6 +1,28 @@
 package flags
 
-import "smg/policy"
+import (
+	"slices"
+
+	"smg/policy"
+)
+
+// singlePolicy is the policy in front of one worker. Legs do not have it.
+const singlePolicy = policy.Passthrough
+
+// legPolicies are the policies that a prefill or decode leg may have.
+func legPolicies() []string {
+	return slices.DeleteFunc(policy.Names(), func(name string) bool { return name == singlePolicy })
+}
+
+// builtLegPolicies are those that this version has.
+func builtLegPolicies() []string {
+	return slices.DeleteFunc(legPolicies(), func(name string) bool { return !policy.Built(name) })
+}
+
+// encodePolicies are the policies that an encode leg may have.
+func encodePolicies() []string {
+	return []string{policy.Random, policy.RoundRobin, policy.ConsistentHashing}
+}
 
 // policyNote describes a policy in one line and names the flag that tunes it.
 type policyNote struct {

@@ -86,8 +86,11 @@ func (r *rewriter) stray(token string) error {
 		hint = "only smg serve passes arguments on"
 	case len(r.out.flags) > 0:
 		last := r.out.flags[len(r.out.flags)-1]
-		if e := r.set.lookup(last.name); e.Kind == List {
+		switch e := r.set.lookup(last.name); e.Kind {
+		case List:
 			hint = "the = form takes one value: write --" + e.name + " " + e.Value
+		case Repeated, URLAndPort:
+			hint = "write --" + e.name + " in front of each " + e.Value
 		}
 	}
 	return usage(token, hint, "unexpected argument")
@@ -119,16 +122,25 @@ func (r *rewriter) flag(token string) error {
 		return r.once(e, given{e.name, value, token})
 	case List:
 		return r.list(e, typed, value, hasValue)
+	case Repeated, URLAndPort:
+		return r.worker(e, typed, value, hasValue)
 	}
-	if hasValue {
-		return r.once(e, given{e.name, value, token})
+	if !hasValue {
+		if len(r.args) == 0 || !e.takes(r.args[0]) {
+			return usage(typed, "write "+typed+" "+e.Value, "a value is missing")
+		}
+		value, r.args = r.args[0], r.args[1:]
+		token = typed + " " + value
 	}
-	if len(r.args) == 0 || (strings.HasPrefix(r.args[0], "-") && !startsNegative(r.args[0])) {
-		return usage(typed, "write "+typed+" "+e.Value, "a value is missing")
+	if e.Dashed {
+		token = typed // what is in the value is the engine's, and may be secret
 	}
-	value = r.args[0]
-	r.args = r.args[1:]
-	return r.once(e, given{e.name, value, typed + " " + value})
+	return r.once(e, given{e.name, value, token})
+}
+
+// takes says whether token can be the value of the scalar flag before it.
+func (e *entry) takes(token string) bool {
+	return e.Dashed && token != "--" || !strings.HasPrefix(token, "-") || startsNegative(token)
 }
 
 // once records a flag that may be given once; of serve's own flags the last counts.
@@ -168,6 +180,39 @@ func (r *rewriter) list(e *entry, typed, value string, hasValue bool) error {
 	return nil
 }
 
+// worker takes the URL of a worker, and the bootstrap port behind it if the flag
+// has one.
+func (r *rewriter) worker(e *entry, typed, value string, hasValue bool) error {
+	if !hasValue {
+		if len(r.args) == 0 || strings.HasPrefix(r.args[0], "-") {
+			return usage(typed, "write "+typed+" "+e.Value, "needs a URL")
+		}
+		value, r.args = r.args[0], r.args[1:]
+	}
+	if r.set.bare && isCommand(value) {
+		return misplaced(value)
+	}
+	where := typed + " " + redact(value)
+	if len(r.args) > 0 && (!strings.HasPrefix(r.args[0], "-") || startsNegative(r.args[0])) {
+		next := r.args[0]
+		switch {
+		case r.set.bare && isCommand(next):
+			return misplaced(next)
+		case e.Kind == Repeated && isBootstrapPort(next):
+			return usage(where+" "+next, "leave "+next+" out", "%s workers take no bootstrap port", e.Name)
+		case e.Kind == Repeated: // a stray argument
+		case !isBootstrapPort(next):
+			return usage(where+" "+redact(next), "behind the URL write a port 1..65535 or 'none', and "+typed+" in front of each URL",
+				"%q is not a bootstrap port", redact(next))
+		default:
+			r.args = r.args[1:]
+			value, where = value+" "+next, where+" "+next
+		}
+	}
+	r.out.flags = append(r.out.flags, given{e.name, value, where})
+	return nil
+}
+
 // unknown takes a flag that the command does not have.
 func (r *rewriter) unknown(token string) error {
 	typed, _, _ := strings.Cut(token, "=")
@@ -184,6 +229,9 @@ func (r *rewriter) unknown(token string) error {
 		return usage(typed, "use --router-policy", "--policy belongs to the gateway, and everything unknown to the engines")
 	case name == "worker-urls":
 		return usage(typed, "use smg launch for engines that run already", "serve starts its own engines")
+	case isLegFlag(name):
+		return usage(typed, "use --prefill-replicas, --decode-replicas and --encode-replicas, or smg launch for engines that run already",
+			"serve starts its own engines")
 	case strings.HasPrefix(name, routerPrefix):
 		return usage(typed, r.hintUnknown(name), "unknown flag of the gateway")
 	}
@@ -218,9 +266,12 @@ func (r *rewriter) hintUnknown(name string) string {
 }
 
 // nearMiss is the flag of serve that an engine flag looks like: a typo of it, the
-// beginning of one, or a flag of the gateway without its prefix. --log-level alone
-// is the engines' by right.
+// beginning of one, or a flag of the gateway without its prefix. --log-level and
+// --engine are the engines' by right.
 func (r *rewriter) nearMiss(name string) string {
+	if name == "engine" {
+		return ""
+	}
 	if e := r.set.lookup(routerPrefix + name); e != nil && name != "log-level" {
 		return e.name
 	}

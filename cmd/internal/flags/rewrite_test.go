@@ -24,6 +24,9 @@ func TestRewrite(t *testing.T) {
 		{"empty value", nameLaunch, "--host= --port 1", []string{"--host=", "--port=1"}, nil},
 		{"booleans", nameLaunch, "--log-json --no-color=false", []string{"--log-json=true", "--no-color=false"}, nil},
 		{"lists", nameLaunch, "--worker-urls a b --port 1 --worker-urls=c --worker-urls", []string{"--worker-urls=a", "--worker-urls=b", "--port=1", "--worker-urls=c"}, nil},
+		{"workers of legs", nameLaunch, "--prefill a 1 --prefill=b --decode c --encode d none --prefill e NONE --decode=f", []string{"--prefill=a 1", "--prefill=b", "--decode=c", "--encode=d none", "--prefill=e NONE", "--decode=f"}, nil},
+		{"no port behind the =", nameLaunch, "--prefill= --decode=", []string{"--prefill=", "--decode="}, nil},
+		{"serve takes what begins with a dash", nameServe, "--prefill-args --a=b --decode-args=-c -d", []string{"--prefill-args=--a=b", "--decode-args=-c"}, []string{"-d"}},
 		{"serve prefix", nameServe, "--router-host x", nil, nil},
 		{"serve takes its own", nameServe, "--host x --router-policy=random y", []string{"--host=x", "--router-policy=random"}, []string{"y"}},
 		{"serve last wins", nameServe, "--port 1 --dp-size 3 --port=2 --data_parallel_size 4", []string{"--port=2", "--data-parallel-size=4"}, nil},
@@ -58,7 +61,7 @@ func TestNearMiss(t *testing.T) {
 		{"prefix", "--dp 2", "--dp is passed to the engines; did you mean --dp-size?"},
 		{"typo", "--modle x", "--modle is passed to the engines; did you mean --model?"},
 		{"gateway flag without its prefix", "--prometheus-port 1", "--prometheus-port is passed to the engines; did you mean --router-prometheus-port?"},
-		{"the engines' by right", "--log-level debug", ""},
+		{"the engines' by right", "--log-level debug --engine vllm", ""},
 		{"nothing alike", "--ctx-size 4096", ""},
 		{"one dash", "-port 1", ""},
 		{"behind dashes", "-- --dp 2", ""},
@@ -81,6 +84,7 @@ func TestNearMiss(t *testing.T) {
 func FuzzRewrite(f *testing.F) {
 	for _, seed := range []string{
 		"", "--worker-urls http://a http://b --port -1", "--host=x --log_json --router-policy random -- --x y",
+		"--prefill a 1 --prefill=b none --decode c --encode d --log-json --decode=e", "--decode-args -x --prefill-args=--y --decode-args --", "--prefill a -1",
 		"--routing-key-headers --dp 2 --dp-size=1 -h -- --", "--policy --policy x", "--=-- - --_ --router-", "launch --worker-urls serve",
 	} {
 		f.Add(false, false, seed)

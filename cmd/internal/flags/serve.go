@@ -1,18 +1,17 @@
 package flags
 
 import (
-	"fmt"
+	"cmp"
 	"slices"
 	"strings"
 
 	"smg/launcher"
-	"smg/policy"
 )
 
 // Serve is the configuration of serve: engines, and the gateway in front of them.
 type Serve struct {
-	// Launch is built from the --router- flags. Its WorkerURLs are empty: they are
-	// the engines', in rank order.
+	// Launch is built from the --router- flags, but for Mode, which follows from the
+	// engines. The workers are empty: they are the engines, in the order of their start.
 	Launch
 	// ConnectionMode is how the gateway speaks to the engines.
 	ConnectionMode string
@@ -21,7 +20,11 @@ type Serve struct {
 }
 
 // DefaultServe is serve without any flag; its backend cannot be started yet.
-func DefaultServe() Serve { return *defaults(InRouter | InServe) }
+func DefaultServe() Serve {
+	s := defaults(InRouter | InServe)
+	s.settle()
+	return *s
+}
 
 // engineDefaults is where the table's values go. The search paths and time limits
 // that have no flag come from here.
@@ -29,14 +32,18 @@ func engineDefaults() launcher.Config { return launcher.DefaultConfig() }
 
 // SingleWorker says that one engine stands behind the gateway, so that there is
 // nothing to balance: the policy is passthrough.
-func (s *Serve) SingleWorker() bool { return s.Engines.Replicas <= 1 }
+func (s *Serve) SingleWorker() bool { return !s.Engines.HasRoles() && s.Engines.Replicas <= 1 }
 
 // PolicyLine is the policy as the start-up lines show it.
 func (s *Serve) PolicyLine() string {
 	if s.SingleWorker() {
 		return "passthrough (one worker; --router-policy, retries and circuit breaker do not apply)"
 	}
-	return s.Policy
+	var each []string
+	for _, leg := range s.legs() {
+		each = append(each, leg.name+" "+leg.policy)
+	}
+	return cmp.Or(strings.Join(each, ", "), s.Policy)
 }
 
 // finish settles what follows from the flags together and refuses, with exit code
@@ -61,16 +68,14 @@ func (s *Serve) finish(typed map[string]string) (notices []string, err error) {
 		}
 		return nil, usage("--backend "+s.Engines.Backend, hint, "--model is required")
 	}
+	if err := s.finishRoles(typed); err != nil {
+		return nil, err
+	}
 	s.Engines.ReservedPorts = slices.DeleteFunc([]int{s.Port, s.PrometheusPort}, func(p int) bool { return p == 0 })
 	s.Engines.JSON = s.LogJSON
-	if !s.SingleWorker() {
-		return nil, nil
+	if s.SingleWorker() {
+		notices = s.finishSingle(typed)
 	}
-	if s.PolicySet && s.Policy != policy.Passthrough {
-		notices = append(notices, fmt.Sprintf("one worker: policy passthrough, --router-policy %s does not apply", s.Policy))
-	}
-	notices = append(notices, "one worker: retries and circuit breaker are off")
-	s.Policy = policy.Passthrough
 	return notices, nil
 }
 

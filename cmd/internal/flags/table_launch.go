@@ -12,6 +12,8 @@ const (
 	groupAddress  = "address"
 	groupWorkers  = "workers"
 	groupPolicy   = "policy"
+	groupLegs     = "legs"
+	groupRetries  = "retries"
 	groupHealth   = "health"
 	groupRequests = "requests"
 	groupLogs     = "logs"

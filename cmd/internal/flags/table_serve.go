@@ -23,7 +23,42 @@ func serveTable() []Def {
 		{
 			Name: "data-parallel-size", Aliases: []string{"dp-size"}, Kind: Scalar, Value: "N", Default: "1", Group: groupEngines, In: InServe, Everyday: true,
 			Help: "Number of engines, each a worker of its own.",
-			set:  setNumber(func(s *Serve) *int { return &s.Engines.Replicas }, 1, 4096),
+			set:  setNumber(func(s *Serve) *int { return &s.Engines.Replicas }, 1, maxEngines),
+		},
+		{
+			Name: "prefill-replicas", Kind: Scalar, Value: "N", Group: groupEngines, In: InServe, Everyday: true,
+			Help: "Number of prefill engines, instead of engines that do everything.",
+			set:  setNumber(func(s *Serve) *int { return &s.Engines.Prefill }, 1, maxEngines),
+		},
+		{
+			Name: "decode-replicas", Kind: Scalar, Value: "N", Group: groupEngines, In: InServe, Everyday: true,
+			Help: "Number of decode engines that go with them.",
+			set:  setNumber(func(s *Serve) *int { return &s.Engines.Decode }, 1, maxEngines),
+		},
+		{
+			Name: "encode-replicas", Kind: Scalar, Value: "N", Group: groupEngines, In: InServe,
+			Help: "Number of encode engines that go with both.",
+			set:  setNumber(func(s *Serve) *int { return &s.Engines.Encode }, 1, maxEngines),
+		},
+		{
+			Name: "prefill-args", Kind: Scalar, Value: "ARGS", Dashed: true, Group: groupEngines, In: InServe,
+			Help: "More engine flags for prefill engines, in quotes.",
+			set:  setWords(func(s *Serve) *[]string { return &s.Engines.PrefillArgs }),
+		},
+		{
+			Name: "decode-args", Kind: Scalar, Value: "ARGS", Dashed: true, Group: groupEngines, In: InServe,
+			Help: "More engine flags for decode engines, in quotes.",
+			set:  setWords(func(s *Serve) *[]string { return &s.Engines.DecodeArgs }),
+		},
+		{
+			Name: "encode-args", Kind: Scalar, Value: "ARGS", Dashed: true, Group: groupEngines, In: InServe,
+			Help: "More engine flags for encode engines, in quotes.",
+			set:  setWords(func(s *Serve) *[]string { return &s.Engines.EncodeArgs }),
+		},
+		{
+			Name: "bootstrap-base-port", Kind: Scalar, Value: "PORT", Default: "8998", Group: groupEngines, In: InServe,
+			Help: "First port tried for the meetings of prefill and decode engines.",
+			set:  setNumber(func(s *Serve) *int { return &s.Engines.BootstrapBasePort }, 1, maxPort),
 		},
 		{
 			Name: "connection-mode", Kind: Scalar, Value: "MODE", Default: "http", Group: groupEngines, In: InServe,
@@ -67,6 +102,9 @@ func serveTable() []Def {
 		},
 	}
 }
+
+// maxEngines is a limit against slips of the finger.
+const maxEngines = 4096
 
 // knownBackends are the names that a user may try; launcher.Backends are those that
 // can be started.

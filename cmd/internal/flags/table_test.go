@@ -21,8 +21,11 @@ func TestTable(t *testing.T) {
 		if (d.Kind == Bool) != (d.Value == "") {
 			t.Errorf("--%s: kind and placeholder differ", d.Name)
 		}
-		if (d.Kind == List) != (d.clear != nil) {
-			t.Errorf("--%s: a list needs clear, others do not", d.Name)
+		if several := d.Kind != Bool && d.Kind != Scalar; several != (d.clear != nil) {
+			t.Errorf("--%s: flags with several values need clear, others do not", d.Name)
+		}
+		if d.Dashed && d.Kind != Scalar {
+			t.Errorf("--%s: only a scalar takes what begins with a dash", d.Name)
 		}
 	}
 	for _, command := range []string{nameLaunch, nameServe} {
@@ -49,6 +52,9 @@ func TestDefaults(t *testing.T) {
 	want := Launch{
 		Host: "0.0.0.0", Port: 30000, WorkerStartupTimeout: 1800 * time.Second, WorkerStartupCheckInterval: 30 * time.Second,
 		UpstreamPoolIdleTimeout: 3 * time.Second, Policy: "round_robin", RoutingKeyHeaders: []string{"x-smg-routing-key"},
+		PrefillPolicy: "round_robin", DecodePolicy: "round_robin", EncodePolicy: "consistent_hashing",
+		Retry:               Retry{Max: 5, Initial: 50 * time.Millisecond, MaxBackoff: 30 * time.Second, Multiplier: 1.5, Jitter: 0.2},
+		Breaker:             Breaker{FailureThreshold: 10, SuccessThreshold: 3, Timeout: time.Minute, Window: 2 * time.Minute},
 		HealthCheckInterval: time.Minute, HealthCheckTimeout: 5 * time.Second, HealthFailureThreshold: 3, HealthSuccessThreshold: 2,
 		HealthCheckEndpoint: "/health", RequestTimeout: 1800 * time.Second, ShutdownGracePeriod: 180 * time.Second,
 		MaxPayloadSize: 536870912, MaxBufferedBytesTotal: 1073741824, MaxHeaderBytes: 65536, ReadHeaderTimeout: 10 * time.Second,

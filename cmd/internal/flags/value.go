@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"smg/launcher"
+	"smg/policy"
 )
 
 // badValue is a value that its flag refuses.
@@ -60,6 +61,38 @@ func setSeconds(field func(*Serve) *time.Duration, low int64) func(*Serve, strin
 	}
 }
 
+// setMilliseconds takes whole milliseconds.
+func setMilliseconds(field func(*Serve) *time.Duration) func(*Serve, string) error {
+	return func(s *Serve, v string) error {
+		n, err := parseNumber(v, 0, maxSeconds)
+		if err != nil {
+			return err
+		}
+		*field(s) = time.Duration(n) * time.Millisecond
+		return nil
+	}
+}
+
+// setDecimal takes a finite number.
+func setDecimal(field func(*Serve) *float64) func(*Serve, string) error {
+	return func(s *Serve, v string) error {
+		x, err := strconv.ParseFloat(v, 64)
+		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+			return &badValue{fmt.Sprintf("%q is not a number", v), "write a number such as 1.5"}
+		}
+		*field(s) = x
+		return nil
+	}
+}
+
+// setWords takes arguments in one string, as a shell splits them.
+func setWords(field func(*Serve) *[]string) func(*Serve, string) error {
+	return func(s *Serve, v string) (err error) {
+		*field(s), err = splitWords(v)
+		return err
+	}
+}
+
 func parseNumber(v string, low, high int64) (int64, error) {
 	want := fmt.Sprintf("write a whole number from %d to %d", low, high)
 	if high == math.MaxInt64 {
@@ -82,6 +115,18 @@ func setEnum(field func(*Serve) *string, what string, names []string) func(*Serv
 		}
 		*field(s) = v
 		return nil
+	}
+}
+
+// setLegPolicy takes the name of a policy of the prefill or decode leg.
+func setLegPolicy(field func(*Serve) (name *string, set *bool)) func(*Serve, string) error {
+	return func(s *Serve, v string) error {
+		name, set := field(s)
+		*set = true
+		if v == policy.Passthrough {
+			return &badValue{v + " is for a single worker, not for a leg", "use one of " + strings.Join(builtLegPolicies(), ", ")}
+		}
+		return setEnum(func(*Serve) *string { return name }, "policy of a leg", legPolicies())(s, v)
 	}
 }
 

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"fmt"
+
 	"smg/bootstrap"
 	"smg/cmd/internal/flags"
 	"smg/ingress"
@@ -14,8 +16,10 @@ func keeperConfig(cfg *flags.Launch) worker.KeeperConfig {
 		FailureThreshold: cfg.HealthFailureThreshold, SuccessThreshold: cfg.HealthSuccessThreshold,
 		Disabled: cfg.DisableHealthCheck,
 	}
-	// A breaker without retries would only turn errors into other errors.
-	k.Breaker.Disabled = true
+	k.Breaker = worker.BreakerConfig{
+		FailureThreshold: cfg.Breaker.FailureThreshold, SuccessThreshold: cfg.Breaker.SuccessThreshold,
+		Timeout: cfg.Breaker.Timeout, Window: cfg.Breaker.Window, Disabled: cfg.Breaker.Disabled,
+	}
 	return k
 }
 
@@ -38,14 +42,98 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	c.RequestTimeout = cfg.RequestTimeout
 	c.Grace = cfg.ShutdownGracePeriod
 	c.RoutingKeyHeaders = cfg.RoutingKeyHeaders
+	c.Mode = modeOf(cfg)
+	c.Retry = ingress.Retry{
+		Attempts: cfg.Retry.Max, Initial: cfg.Retry.Initial, Max: cfg.Retry.MaxBackoff,
+		Multiplier: cfg.Retry.Multiplier, Jitter: cfg.Retry.Jitter,
+	}
 	return c
 }
 
-// candidates are the workers that the command line names.
+// modeOf is the mode in the API's terms.
+func modeOf(cfg *flags.Launch) ingress.Mode {
+	switch cfg.Mode {
+	case flags.PD:
+		return ingress.PD
+	case flags.EPD:
+		return ingress.EPD
+	case flags.Regular:
+	}
+	return ingress.Regular
+}
+
+// policyOf is the name of a leg's policy.
+func policyOf(cfg *flags.Launch, leg worker.Leg) string {
+	switch leg {
+	case worker.Encode:
+		return cfg.EncodePolicy
+	case worker.Prefill:
+		return cfg.PrefillPolicy
+	case worker.Decode:
+		return cfg.DecodePolicy
+	case worker.Regular:
+	}
+	return cfg.Policy
+}
+
+// Leg is one leg as people are told of it.
+type Leg struct {
+	Name    string
+	Policy  string
+	Workers []string // URLs, with their bootstrap ports
+}
+
+// Legs are the legs that requests have, with the workers that the command line
+// names.
+func Legs(cfg *flags.Launch) []Leg {
+	var all []Leg
+	for _, leg := range modeOf(cfg).Legs() {
+		l := Leg{Name: leg.String(), Policy: policyOf(cfg, leg), Workers: []string{}}
+		for _, c := range candidates(cfg) {
+			if c.Leg != leg {
+				continue
+			}
+			url := c.URL
+			if c.BootstrapPort != 0 {
+				url += fmt.Sprintf(" (bootstrap %d)", c.BootstrapPort)
+			}
+			l.Workers = append(l.Workers, url)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// candidates are the workers that the command line names, of the legs that the
+// mode has.
 func candidates(cfg *flags.Launch) []bootstrap.Candidate {
 	var all []bootstrap.Candidate
-	for _, u := range cfg.WorkerURLs {
-		all = append(all, bootstrap.Candidate{URL: u, Leg: worker.Regular})
+	add := func(leg worker.Leg, url string, port int) {
+		c := bootstrap.Candidate{URL: url, Leg: leg, BootstrapPort: uint16(port)}
+		if port != 0 {
+			c.BootstrapSource = "cli"
+		}
+		all = append(all, c)
+	}
+	for _, leg := range modeOf(cfg).Legs() {
+		switch leg {
+		case worker.Regular:
+			for _, u := range cfg.WorkerURLs {
+				add(leg, u, 0)
+			}
+		case worker.Encode:
+			for _, w := range cfg.Encode {
+				add(leg, w.URL, w.BootstrapPort)
+			}
+		case worker.Prefill:
+			for _, w := range cfg.Prefill {
+				add(leg, w.URL, w.BootstrapPort)
+			}
+		case worker.Decode:
+			for _, u := range cfg.Decode {
+				add(leg, u, 0)
+			}
+		}
 	}
 	return all
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -138,19 +139,18 @@ func (g *Gateway) build(conn *bus.Conn) ([]stage, *client.Client, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	selector, err := legs.New(legs.Config{
-		Cluster: cluster, Leg: worker.Regular, Replica: worker.ReplicaID(incarnation), Build: version.String(),
-		Policy: policy.Config{Policy: cfg.Policy}, Keeper: keeperConfig(cfg), Endpoint: cfg.HealthCheckEndpoint,
-		// The embedded bus has no listener: nobody else can be on it.
-		Settle: 0,
-	}, legs.Deps{Bus: conn, Prober: health{prober}, Log: g.log, Registerer: g.reg, Now: now})
+	selectors, err := g.selectors(conn, cluster, incarnation, prober)
 	if err != nil {
 		return nil, nil, err
 	}
+	local := make([]client.Local, len(selectors))
+	for i, sel := range selectors {
+		local[i] = sel
+	}
 	workers := bus.NewBucket(conn, cluster.Workers())
 	c, err := client.New(client.Config{
-		Cluster: cluster, Name: "ingress", Incarnation: incarnation, Legs: []worker.Leg{worker.Regular},
-	}, client.Deps{Bus: conn, Workers: workers, Local: []client.Local{selector}, Log: g.log, Registerer: g.reg, Now: now})
+		Cluster: cluster, Name: "ingress", Incarnation: incarnation, Legs: modeOf(cfg).Legs(),
+	}, client.Deps{Bus: conn, Workers: workers, Local: local, Log: g.log, Registerer: g.reg, Now: now})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -161,8 +161,10 @@ func (g *Gateway) build(conn *bus.Conn) ([]stage, *client.Client, error) {
 	server, err := ingress.New(ingressConfig(cfg), ingress.Deps{
 		Selector: c, Dispatcher: engines, Fleet: c, Log: g.log, Registerer: g.reg, Now: now,
 		ReadsKey: func() bool {
-			_, reads := selector.Policy()
-			return reads&policy.ReadsKey != 0
+			return slices.ContainsFunc(selectors, func(sel *legs.Service) bool {
+				_, reads := sel.Policy()
+				return reads&policy.ReadsKey != 0
+			})
 		},
 	})
 	if err != nil {
@@ -171,24 +173,47 @@ func (g *Gateway) build(conn *bus.Conn) ([]stage, *client.Client, error) {
 	if g.server.Store(server); g.hurried.Load() {
 		server.Hurry()
 	}
-	return []stage{
+	stages := []stage{
 		{"metrics", g.serveMetrics},
 		{"engine connections", engines.Run},
 		{"selection client", c.Run},
-		{"selector", func(ctx context.Context) error {
+	}
+	for _, sel := range selectors {
+		stages = append(stages, stage{sel.Leg().String() + " selector", func(ctx context.Context) error {
 			select {
 			case <-c.Joined(): // its first beat is heard, or selection starts a beat later
 			case <-ctx.Done():
 				return nil
 			}
-			return selector.Run(ctx)
-		}},
-		{"registration", func(ctx context.Context) error {
+			return sel.Run(ctx)
+		}})
+	}
+	return append(stages,
+		stage{"registration", func(ctx context.Context) error {
 			defer prober.Close()
 			return idle(ctx, registrar.Run)
 		}},
-		{"API", func(ctx context.Context) error { return server.Run(ctx, g.api) }},
-	}, c, nil
+		stage{"API", func(ctx context.Context) error { return server.Run(ctx, g.api) }},
+	), c, nil
+}
+
+// selectors are the services of the legs that requests have, each with a policy of
+// its own.
+func (g *Gateway) selectors(conn *bus.Conn, cluster wire.Cluster, incarnation uint64, prober *engine.Prober) ([]*legs.Service, error) {
+	var all []*legs.Service
+	for _, leg := range modeOf(g.cfg).Legs() {
+		sel, err := legs.New(legs.Config{
+			Cluster: cluster, Leg: leg, Replica: worker.ReplicaID(incarnation), Build: version.String(),
+			Policy: policy.Config{Policy: policyOf(g.cfg, leg)}, Keeper: keeperConfig(g.cfg), Endpoint: g.cfg.HealthCheckEndpoint,
+			// The embedded bus has no listener: nobody else can be on it.
+			Settle: 0,
+		}, legs.Deps{Bus: conn, Prober: health{prober}, Log: g.log, Registerer: g.reg, Now: time.Now})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, sel)
+	}
+	return all, nil
 }
 
 // idle runs f and then waits for ctx: a stage that ends ends the gateway.

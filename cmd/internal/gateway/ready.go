@@ -19,11 +19,11 @@ const (
 // awaitReady returns how many workers are ready once all of them are, or 0 when
 // ctx ends before.
 func (g *Gateway) awaitReady(ctx context.Context, f fleet) int {
-	pause := readyPoll
+	want, pause := len(candidates(g.cfg)), readyPoll
 	t := time.NewTimer(pause)
 	defer t.Stop()
 	for {
-		if ready, healthy, _ := f.Readiness(); ready && healthy >= len(g.cfg.WorkerURLs) {
+		if ready, healthy, _ := f.Readiness(); ready && healthy >= want {
 			return healthy
 		}
 		select {
