@@ -3,6 +3,7 @@ package ingress
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"smg/engine"
@@ -16,6 +17,7 @@ type call struct {
 	x     *exchange
 	lease worker.LeaseID // begun
 	pick  wire.Pick
+	why   string // what its failure was
 	ended bool
 }
 
@@ -26,8 +28,11 @@ func (c *call) end(o worker.Outcome, unreached bool) {
 		return
 	}
 	c.ended = true
-	if o == worker.Failure && !c.x.charge(c.pick.Worker.ID) {
-		o = worker.Neutral
+	if o == worker.Failure {
+		c.x.srv.complain(c.pick.Worker, c.why)
+		if !c.x.charge(c.pick.Worker.ID) {
+			o = worker.Neutral
+		}
 	}
 	c.x.srv.selector.End(c.lease, o, unreached)
 }
@@ -56,6 +61,7 @@ func (c *call) send(ctx context.Context, q *request) (*engine.Response, error) {
 	})
 	switch {
 	case err == nil:
+		c.why = fmt.Sprintf("it answered %d", resp.Status)
 		return resp, nil
 	case c.x.ctx.Err() != nil:
 		c.end(c.x.givenUp(), false)
@@ -67,6 +73,7 @@ func (c *call) send(ctx context.Context, q *request) (*engine.Response, error) {
 		c.end(worker.Neutral, true)
 		return nil, gatewayProblem(http.StatusBadRequest, "request_preparation_failed", "the request cannot be passed to worker %s: %v", url, reason(err))
 	}
+	c.why = reason(err).Error()
 	c.end(worker.Failure, errors.Is(err, engine.ErrConnect))
 	p := unreachableProblem(c.leg(), err, url)
 	var e *engine.Error

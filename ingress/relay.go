@@ -122,6 +122,7 @@ func (x *exchange) broken(c *call, begun bool, err error) error {
 		}
 		return errLegDropped
 	}
+	c.why = "its answer broke off: " + reason(err).Error()
 	c.end(worker.Failure, false)
 	return brokenProblem(c, begun, err)
 }

@@ -41,6 +41,7 @@ type Server struct {
 	now        func() time.Time
 	metrics    *metrics
 	rooms      *bootstrap.Rooms
+	complaints complaints
 	routes     map[string]*route
 	keyHeaders []string
 	readsKey   func() bool

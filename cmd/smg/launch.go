@@ -48,6 +48,8 @@ func introduce(con console, cmd *flags.Command, g *gateway.Gateway) {
 	con.remarks(cmd)
 	if n := named(cfg); n > 0 {
 		con.say("waiting   for %s (asked every %s, for up to %s)", counted(n, "worker"), plain(cfg.WorkerStartupCheckInterval), plain(cfg.WorkerStartupTimeout))
+	} else {
+		con.say("note      no worker is named, so every request is answered with 404: give --worker-urls, or --prefill and --decode")
 	}
 }
 

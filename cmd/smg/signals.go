@@ -65,7 +65,7 @@ func (s *signals) handle() {
 			s.log.Info("stopping", slog.String("signal", sig.String()), slog.String("hint", "once more to stop without waiting"))
 			s.cancel()
 		case 2:
-			s.log.Warn("stopping without waiting for requests", slog.String("signal", sig.String()))
+			s.log.Warn("stopping without waiting for requests", slog.String("signal", sig.String()), slog.String("hint", "once more to end engines at once too"))
 			calls = s.second
 		default:
 			s.log.Warn("ending at once", slog.String("signal", sig.String()))

@@ -9,7 +9,7 @@ import (
 
 // Faults of framing. A connection on which one was found carries no more requests.
 var (
-	ErrBareLF       = errors.New("a line of the request's head ends without a carriage return")
+	ErrBareLF       = errors.New("a line of the request, in its head or between its chunks, ends without a carriage return")
 	ErrControl      = errors.New("a line of the request's head carries a carriage return")
 	ErrFolded       = errors.New("a header field of the request is folded over lines")
 	ErrLength       = errors.New("the request's Content-Length is not one plain number")

@@ -57,7 +57,7 @@ func usageText(command string) string {
 Flags of the gateway are written --router-NAME; flags that smg does not know are passed to the engines.`
 	}
 	return `smg launch [flags]
-Every flag can also be set by the variable SMG_FLAG_NAME.`
+Every flag can also be set by a variable: SMG_FLAG_POLICY is --policy, SMG_FLAG_WORKER_URLS --worker-urls.`
 }
 
 // left is a flag and its placeholder, all spellings.

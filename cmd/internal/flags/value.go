@@ -101,7 +101,7 @@ func parseNumber(v string, low, high int64) (int64, error) {
 	n, err := strconv.ParseInt(v, 10, 64)
 	switch {
 	case err != nil:
-		return 0, &badValue{fmt.Sprintf("%q is not a whole number in range", v), want}
+		return 0, &badValue{fmt.Sprintf("%q is not a whole number", v), want}
 	case n < low || n > high:
 		return 0, &badValue{fmt.Sprintf("%d is out of range", n), want}
 	}

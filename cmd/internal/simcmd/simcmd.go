@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
+	"smg/cmd/internal/version"
 	"smg/sim/instant"
 	"smg/sim/simhttp"
 )
@@ -27,8 +28,12 @@ const (
 
 // Main runs the simulated engine with args, which do not contain the program's
 // name, until ctx ends or a SIGTERM or SIGINT arrives. It returns the exit
-// code. Only --help writes to stdout.
+// code. Only --help and --version write to stdout.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	if len(args) == 1 && (args[0] == "--version" || args[0] == "-V") {
+		_, _ = fmt.Fprintln(stdout, "smg-sim "+version.String()) // nobody reads a closed stream
+		return 0
+	}
 	cmd := Command(stderr)
 	app := &cli.App{
 		Name:            "smg-sim",
