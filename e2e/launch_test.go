@@ -145,7 +145,7 @@ func TestSlowClient(t *testing.T) {
 func TestConsistentHashing(t *testing.T) {
 	parallel(t)
 	engines := simtest.StartN(t, 3, simtest.Config())
-	g := launched(t, urls(engines), "--policy", "consistent_hashing", "--shutdown-grace-period-secs", "0")
+	g := launched(t, urls(engines), "--policy", "consistent_hashing", "--disable-retries", "--shutdown-grace-period-secs", "0")
 	used := map[string]bool{}
 	for key := range 24 {
 		header := []string{"X-SMG-Routing-Key", fmt.Sprintf("session-%d", key)}
