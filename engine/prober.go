@@ -138,9 +138,8 @@ func explain(ctx context.Context, err error, host string) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return host + " closed the connection without an answer"
 	}
-	var url *url.Error
-	if errors.As(err, &url) {
-		err = url.Err
+	if outer, ok := errors.AsType[*url.Error](err); ok {
+		err = outer.Err
 	}
 	return "no answer: " + err.Error()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"smg/engine"
 	"smg/wire"
@@ -100,10 +101,8 @@ func (x *exchange) givenUp() worker.Outcome {
 func (x *exchange) charge(id worker.ID) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	for _, c := range x.charged {
-		if c == id {
-			return false
-		}
+	if slices.Contains(x.charged, id) {
+		return false
 	}
 	x.charged = append(x.charged, id)
 	return true

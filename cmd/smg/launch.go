@@ -30,8 +30,10 @@ func introduce(con console, cmd *flags.Command, g *gateway.Gateway) {
 	cfg := cmd.Launch
 	legs := gateway.Legs(cfg)
 	if con.json {
-		args := []any{slog.String("version", version.String()), slog.String("mode", cfg.Mode.String()), slog.String("bus", "embedded"),
-			slog.String("api", g.API()), slog.String("metrics", g.Metrics())}
+		args := []any{
+			slog.String("version", version.String()), slog.String("mode", cfg.Mode.String()), slog.String("bus", "embedded"),
+			slog.String("api", g.API()), slog.String("metrics", g.Metrics()),
+		}
 		for _, l := range legs {
 			args = append(args, slog.Group(l.Name, slog.String("policy", l.Policy), slog.Any("workers", l.Workers)))
 		}
