@@ -5,7 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"sync"
+	"time"
 
 	"smg/bootstrap"
 	"smg/engine"
@@ -20,33 +20,95 @@ import (
 func (x *exchange) parallel(rt *route, r *http.Request, p *Plan) error {
 	b := &x.query.body
 	join := bootstrap.New(p.Prefill.pick.Worker, x.srv.rooms, rt.prompts(b))
-	defer x.srv.rooms.Release(join.Rooms)
 	host, port, room := join.Values(body.AppendString)
 	q := &request{path: rt.path, fields: upstreamFields(r.Header), bound: true, body: b.Edit(append(ownFields(),
 		body.Set(bootstrap.FieldHost, host), body.Set(bootstrap.FieldPort, port), body.Set(bootstrap.FieldRoom, room))...)}
 
-	ctx, drop := context.WithCancelCause(&x.ctx)
-	var legs sync.WaitGroup
-	defer legs.Wait()
-	defer drop(nil)
-	legs.Go(func() {
-		if err := x.watchPrefill(ctx, p.Prefill, q); err != nil {
-			drop(err)
+	legs := x.newLegs(func() { x.srv.rooms.Release(join.Rooms) })
+	defer func() {
+		if legs.end() {
+			p.Prefill = nil // its lease ends with its own answer
 		}
-	})
-	resp, err := p.Decode.send(ctx, q)
+	}()
+	legs.watch(func(ctx context.Context) error { return x.watchPrefill(ctx, p.Prefill, q) })
+	resp, err := p.Decode.send(legs.ctx, q)
 	if err != nil {
-		return x.first(ctx, err)
+		return x.first(legs.ctx, err)
 	}
 	defer resp.Close()
 	if resp.Status >= 300 {
-		return x.first(ctx, x.refused(p.Decode, resp))
+		return x.first(legs.ctx, x.refused(p.Decode, resp))
 	}
-	err = x.relay(resp, p.Decode)
-	if cause := context.Cause(ctx); cause != nil && !x.headSent {
-		return x.first(ctx, err)
+	if err = x.relay(resp, p.Decode); err != nil && !x.headSent {
+		return x.first(legs.ctx, err)
 	}
+	legs.whole = err == nil
 	return err
+}
+
+// legs are the calls of one attempt that run at the same time. The first failure
+// ends them all; so does the end of the request, but for a prefill whose decode has
+// answered: its own answer is complete any moment, and its connection can be used
+// again.
+type legs struct {
+	srv   *Server
+	ctx   context.Context //nolint:containedctx // it is the legs' own and ends with them
+	drop  context.CancelCauseFunc
+	leave func() bool // undoes that the request's end ends the legs
+	after func()      // to be called when all have ended
+	done  chan struct{}
+	whole bool // decode has answered to the end
+}
+
+// prefillGrace is how long a prefill may go on once decode has answered.
+const prefillGrace = 2 * time.Second
+
+func (x *exchange) newLegs(after func()) *legs {
+	ctx, drop := context.WithCancelCause(context.WithoutCancel(&x.ctx))
+	return &legs{
+		srv: x.srv, ctx: ctx, drop: drop, after: after, done: make(chan struct{}),
+		leave: context.AfterFunc(&x.ctx, func() { drop(context.Cause(&x.ctx)) }),
+	}
+}
+
+// watch runs the call that is only watched.
+func (l *legs) watch(call func(context.Context) error) {
+	l.srv.trailing.Go(func() {
+		defer close(l.done)
+		if err := call(l.ctx); err != nil {
+			l.drop(err)
+		}
+	})
+}
+
+// end ends the legs with the attempt, and says whether the watched call goes on for
+// a moment.
+func (l *legs) end() (goesOn bool) {
+	if l.whole && l.leave() {
+		select {
+		case <-l.done:
+		default:
+			l.srv.trailing.Go(l.linger)
+			return true
+		}
+	}
+	l.drop(nil)
+	<-l.done
+	l.after()
+	return false
+}
+
+// linger lets a prefill whose decode has answered come to its end.
+func (l *legs) linger() {
+	t := time.NewTimer(prefillGrace)
+	defer t.Stop()
+	select {
+	case <-l.done:
+	case <-t.C:
+	}
+	l.drop(nil)
+	<-l.done
+	l.after()
 }
 
 // first is the error that ended the legs: what a leg's own failure was, and not

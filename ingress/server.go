@@ -42,6 +42,7 @@ type Server struct {
 	metrics    *metrics
 	rooms      *bootstrap.Rooms
 	complaints complaints
+	trailing   sync.WaitGroup // calls that outlive their requests for a moment
 	routes     map[string]*route
 	keyHeaders []string
 	readsKey   func() bool
@@ -105,6 +106,7 @@ const (
 // flight get the rest of the grace. What is left after it is cut. Run returns nil
 // after a drain, also after one that had to cut.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
+	defer s.trailing.Wait()
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	protocols := new(http.Protocols)
