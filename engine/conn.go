@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"syscall"
 	"time"
 )
 
@@ -21,7 +20,6 @@ type conn struct {
 	pool *pool
 	tcp  net.Conn
 	tls  *tls.Conn // nil for http
-	raw  syscall.RawConn
 	rd   reader
 
 	reused    bool      // came out of the pool
@@ -106,9 +104,7 @@ func (cn *conn) send(ctx context.Context, t *Target, req *Request) (*Response, e
 	if len(head)+len(body) <= cap(head) {
 		head, body = append(head, body...), nil
 	}
-	if ctx.Done() != nil {
-		cn.stopAbort = context.AfterFunc(ctx, cn.abort)
-	}
+	cn.stopAbort = afterFunc(ctx, cn.abort)
 	resp, err := cn.roundTrip(head, body, req.Method == http.MethodHead)
 	if err == nil {
 		return resp, nil
@@ -121,6 +117,19 @@ func (cn *conn) send(ctx context.Context, t *Target, req *Request) (*Response, e
 		err = cn.writeErr
 	}
 	return nil, cn.fail(err, cn.rd.seen)
+}
+
+// afterFunc is [context.AfterFunc], nil for a context that never ends. A context
+// that calls by itself is asked directly: in between, the standard library makes a
+// context of its own, five allocations that nobody looks at.
+func afterFunc(ctx context.Context, f func()) (stop func() bool) {
+	if c, ok := ctx.(interface{ AfterFunc(f func()) func() bool }); ok {
+		return c.AfterFunc(f)
+	}
+	if ctx.Done() == nil {
+		return nil
+	}
+	return context.AfterFunc(ctx, f)
 }
 
 // staleOrFail: a pooled connection can be replaced without a word, a fresh

@@ -17,6 +17,7 @@ import (
 // request is written, and so tells for free whether the pooled connection
 // ended or holds bytes nobody asked for: read, write, sleep, read.
 type flight struct {
+	raw  syscall.RawConn
 	step func(fd uintptr) bool // bound once
 
 	head, body []byte
@@ -39,8 +40,10 @@ func (cn *conn) open() error {
 	if err != nil {
 		return err
 	}
-	cn.raw = raw
-	cn.flight.step = cn.flight.run
+	cn.flight.raw, cn.flight.step = raw, cn.flight.run
+	if cn.tls == nil {
+		cn.rd.src = &cn.flight
+	}
 	return nil
 }
 
@@ -51,8 +54,8 @@ func (f *flight) run(fd uintptr) bool {
 		return f.receive(int(fd))
 	}
 	var probe [1]byte
-	n, err := readOnce(int(fd), probe[:])
-	if errnoOf(err) == unix.EAGAIN {
+	n, errno := readOnce(int(fd), probe[:])
+	if errno == unix.EAGAIN {
 		return f.transmit(int(fd))
 	}
 	f.stale, f.got = true, n
@@ -61,26 +64,33 @@ func (f *flight) run(fd uintptr) bool {
 
 // transmit writes without waiting.
 func (f *flight) transmit(fd int) (over bool) {
-	n, err := writeOnce(fd, f.head, f.body)
-	if err != nil && errnoOf(err) != unix.EAGAIN {
-		f.writeErr = os.NewSyscallError("write", err)
+	f.waiting = true
+	for total := len(f.head) + len(f.body); f.sent < total; {
+		inHead := min(f.sent, len(f.head))
+		n, errno := writeOnce(fd, f.head[inHead:], f.body[f.sent-inHead:])
+		if errno == unix.EAGAIN {
+			return true
+		}
+		if errno != 0 {
+			f.writeErr = os.NewSyscallError("write", errno)
+			return true
+		}
+		f.sent += n
 	}
-	f.sent, f.waiting = n, true
-	return f.writeErr != nil || f.sent < len(f.head)+len(f.body)
+	return false
 }
 
 func (f *flight) receive(fd int) (over bool) {
-	n, err := readOnce(fd, f.into)
+	n, errno := readOnce(fd, f.into)
 	switch {
-	case err == nil && n == 0:
-		f.readErr = io.EOF
-	case err == nil:
-		f.got = n
-	case errnoOf(err) == unix.EAGAIN:
+	case errno == unix.EAGAIN:
 		return false
-	default:
-		f.readErr = os.NewSyscallError("read", err)
+	case errno != 0:
+		f.readErr = os.NewSyscallError("read", errno)
+	case n == 0:
+		f.readErr = io.EOF
 	}
+	f.got = n
 	return true
 }
 
@@ -91,8 +101,8 @@ func (cn *conn) exchange(head, body []byte) error {
 		return cn.exchangeBlocking(head, body)
 	}
 	f := &cn.flight
-	*f = flight{step: f.step, head: head, body: body, into: cn.rd.buf}
-	err := cn.raw.Read(f.step)
+	*f = flight{raw: f.raw, step: f.step, head: head, body: body, into: cn.rd.buf[:min(len(cn.rd.buf), maxOnce)]}
+	err := f.raw.Read(f.step)
 	f.head, f.body, f.into = nil, nil, nil
 	switch {
 	case err != nil:
@@ -125,7 +135,7 @@ func (cn *conn) quiet() bool {
 		n, _, err = unix.Recvfrom(int(fd), probe[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 		return true
 	}
-	if rawErr := cn.raw.Read(peek); rawErr != nil {
+	if rawErr := cn.flight.raw.Read(peek); rawErr != nil {
 		return false
 	}
 	if cn.tls == nil {
@@ -153,32 +163,42 @@ func (cn *conn) drained() bool {
 	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// readOnce, writeOnce and errnoOf are about descriptors that never block.
-func readOnce(fd int, p []byte) (int, error) {
+// Read is [io.Reader] for what comes after the first bytes of the answer.
+func (f *flight) Read(p []byte) (int, error) {
+	f.into, f.got, f.readErr, f.waiting = p[:min(len(p), maxOnce)], 0, nil, true
+	err := f.raw.Read(f.step)
+	f.into = nil
+	if err == nil {
+		err = f.readErr
+	}
+	return f.got, err
+}
+
+// maxOnce bounds a system call, during which the scheduler cannot interrupt.
+const maxOnce = 64 << 10
+
+// readOnce and writeOnce are one system call on a descriptor that does not block.
+// Go's scheduler is not told of it: there is no wait to be told of, and telling
+// wakes its monitor thread for the first call after each moment of idleness, which
+// then looks around every 20 µs. At 2,000 small requests a second that was a tenth
+// of the gateway's CPU time.
+func readOnce(fd int, p []byte) (int, unix.Errno) {
 	for {
-		n, err := unix.Read(fd, p)
-		if errnoOf(err) != unix.EINTR {
-			return max(n, 0), err
+		n, errno := rawRead(fd, p)
+		if errno != unix.EINTR {
+			return n, errno
 		}
 	}
 }
 
-func writeOnce(fd int, head, body []byte) (n int, err error) {
+// writeOnce writes the first bytes of head and body together.
+func writeOnce(fd int, head, body []byte) (int, unix.Errno) {
+	head = head[:min(len(head), maxOnce)]
+	body = body[:min(len(body), maxOnce-len(head))]
 	for {
-		if len(body) == 0 {
-			n, err = unix.Write(fd, head)
-		} else {
-			n, err = unix.Writev(fd, [][]byte{head, body})
-		}
-		if errnoOf(err) != unix.EINTR {
-			return max(n, 0), err
+		n, errno := rawWrite(fd, head, body)
+		if errno != unix.EINTR {
+			return n, errno
 		}
 	}
-}
-
-// errnoOf spares the hot path the walk of errors.Is: a system call returns
-// its number bare. It is 0 for nil.
-func errnoOf(err error) unix.Errno {
-	errno, _ := err.(unix.Errno) //nolint:errorlint // never wrapped
-	return errno
 }

@@ -19,14 +19,19 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 		x.last = n+1 >= retry.Attempts
 		plan, err := x.plan(rt, tried)
 		if err == nil {
-			for _, c := range plan.calls() {
-				tried = append(tried, c.pick.Worker.ID)
-			}
 			err = x.dispatch(rt, r, plan, n)
 		}
-		var p *problem
-		if err == nil || x.headSent || !errors.As(err, &p) {
+		if err == nil || x.headSent {
 			return err
+		}
+		var p *problem
+		if !errors.As(err, &p) {
+			return err
+		}
+		if plan != nil {
+			for c := range plan.calls() {
+				tried = append(tried, c.pick.Worker.ID)
+			}
 		}
 		if p.stale && replans > 0 {
 			replans--
@@ -64,22 +69,22 @@ func (x *exchange) pause(d time.Duration) bool {
 // answer. Whatever has not ended for a better reason ends with it.
 func (x *exchange) dispatch(rt *route, r *http.Request, p *Plan, attempt int) error {
 	defer func() {
-		for _, c := range p.calls() {
+		for c := range p.calls() {
 			c.end(worker.Neutral, false)
 		}
 	}()
 	switch {
 	case p.Prefill == nil && p.Decode.leg() == worker.Regular:
-		return x.whole(rt, r, p.Decode)
+		return x.one(rt, r, p.Decode)
 	case p.Decode.pick.Worker.Runtime == worker.VLLM:
 		return x.sequential(rt, r, p, attempt)
 	}
 	return x.parallel(rt, r, p)
 }
 
-// whole has one worker serve the request.
-func (x *exchange) whole(rt *route, r *http.Request, c *call) error {
-	resp, err := c.send(&x.ctx, &request{path: rt.path, fields: upstreamFields(r.Header), body: x.query.bytes})
+// one has one worker serve the request.
+func (x *exchange) one(rt *route, r *http.Request, c *call) error {
+	resp, err := c.send(&x.ctx, request{path: rt.path, fields: upstreamFields(x.fields[:0], r.Header), body: x.query.bytes})
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ type call struct {
 	x     *exchange
 	lease worker.LeaseID // begun
 	pick  wire.Pick
+	sent  engine.Request
 	why   string // what its failure was
 	ended bool
 }
@@ -50,19 +51,20 @@ type request struct {
 
 // send calls the worker. On error the lease has ended, and the error is a *problem
 // or errClientGone.
-func (c *call) send(ctx context.Context, q *request) (*engine.Response, error) {
+func (c *call) send(ctx context.Context, q request) (*engine.Response, error) {
 	url := c.pick.Worker.URL
 	target, err := c.x.srv.target(url)
 	if err != nil {
 		c.end(worker.Neutral, true)
 		return nil, gatewayProblem(http.StatusInternalServerError, "internal_error", "worker %s cannot be called: %v", url, err)
 	}
-	resp, err := c.x.srv.dispatcher.Send(ctx, target, &engine.Request{
-		Method: http.MethodPost, Path: q.path, Fields: q.fields, Body: q.body, NoResend: q.bound,
-	})
+	c.sent = engine.Request{Method: http.MethodPost, Path: q.path, Fields: q.fields, Body: q.body, NoResend: q.bound}
+	resp, err := c.x.srv.dispatcher.Send(ctx, target, &c.sent)
 	switch {
 	case err == nil:
-		c.why = fmt.Sprintf("it answered %d", resp.Status)
+		if resp.Status >= http.StatusInternalServerError {
+			c.why = fmt.Sprintf("it answered %d", resp.Status)
+		}
 		return resp, nil
 	case c.x.ctx.Err() != nil:
 		c.end(c.x.givenUp(), false)
@@ -87,15 +89,6 @@ var errLegDropped = errors.New("another leg has failed")
 
 // leg is the leg that the call serves.
 func (c *call) leg() worker.Leg { return c.lease.Leg }
-
-// givenUp is the outcome of a call whose context has ended: only a worker that let
-// the time pass is to blame.
-func (x *exchange) givenUp() worker.Outcome {
-	if errors.Is(context.Cause(&x.ctx), errDeadline) {
-		return worker.Failure
-	}
-	return worker.Neutral
-}
 
 // charge says whether a failure is this request's first at the worker.
 func (x *exchange) charge(id worker.ID) bool {

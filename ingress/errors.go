@@ -184,7 +184,7 @@ func reason(err error) error {
 // contextProblem turns the end of a request's context into an answer, or into
 // errClientGone when there is nobody to answer.
 func contextProblem(ctx context.Context, what string) error {
-	if errors.Is(context.Cause(ctx), errDeadline) {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return gatewayProblem(http.StatusGatewayTimeout, "request_timeout", "the request's time was up while %s", what)
 	}
 	return errClientGone

@@ -6,15 +6,12 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
-	"time"
 
 	"smg/engine"
 	"smg/ingress/body"
+	"smg/wire"
 	"smg/worker"
 )
-
-// errDeadline is the cause of a context whose request's time is up.
-var errDeadline = errors.New("the request's time is up")
 
 // exchange is one request on its way, from its bytes to its answer. It belongs to
 // the goroutine of its handler.
@@ -27,33 +24,39 @@ type exchange struct {
 	last     bool   // this attempt is the last one
 	headSent bool
 	watch    watch
+	unlink   func() bool // nil where the connection tells that the client leaves
 
 	mu      sync.Mutex // below it: what calls of several legs share
 	charged []worker.ID
-}
 
-// life is the context of an exchange. It ends with the request's own, or by the
-// watcher's hand, which also keeps its deadline.
-type life struct {
-	context.Context
-	deadline time.Time
+	// What a regular request hands others a pointer to, in one allocation with the
+	// rest.
+	whole  Plan
+	only   call
+	asked  wire.Select
+	fields [4]engine.Field // room for the request's
 }
-
-// Deadline implements [context.Context].
-func (l *life) Deadline() (time.Time, bool) { return l.deadline, true }
 
 // open begins an exchange, and has it watched until close.
 func (s *Server) open(w http.ResponseWriter, r *http.Request) *exchange {
-	ctx, cancel := context.WithCancelCause(r.Context())
-	x := &exchange{srv: s, w: w, ctx: life{ctx, s.now().Add(s.cfg.RequestTimeout)}}
-	x.watch.ctx, x.watch.cancel, x.watch.conn, x.watch.writer = &x.ctx, cancel, clientConn(r), w
+	x := &exchange{srv: s, w: w}
+	x.ctx.request, x.ctx.deadline = r.Context(), s.now().Add(s.cfg.RequestTimeout)
+	x.watch.ctx, x.watch.conn, x.watch.writer = &x.ctx, clientConn(r), w
+	if x.watch.conn == nil || !x.watch.conn.Begin(&x.watch) {
+		x.unlink = context.AfterFunc(r.Context(), x.watch.ClientGone)
+	}
 	s.watcher.add(&x.watch)
 	return x
 }
 
 func (x *exchange) close() {
 	x.srv.watcher.remove(&x.watch)
-	x.watch.cancel(nil)
+	if x.unlink != nil {
+		x.unlink()
+	} else {
+		x.watch.conn.End()
+	}
+	x.ctx.end(left)
 }
 
 // infer serves an inference route. It ends the connection without an answer when
@@ -87,20 +90,28 @@ func (x *exchange) run(rt *route, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if x.query, err = x.srv.parse(rt, r, raw); err != nil {
+	if err = x.parse(rt, r, raw); err != nil {
 		return err
 	}
 	err = x.attempts(rt, r)
-	x.query.bytes, x.query.body = nil, body.Body{}
+	x.query.bytes, x.query.body, x.only.sent.Body = nil, body.Body{}, nil
 	x.srv.buffers.put(raw) // not where a panic leaves the engine's client with it
 	return err
 }
 
-// upstreamFields are the client's fields that engines get to see, and the body's
+// givenUp is the outcome of a call whose context has ended: only a worker that let
+// the time pass is to blame.
+func (x *exchange) givenUp() worker.Outcome {
+	if errors.Is(x.ctx.Err(), context.DeadlineExceeded) {
+		return worker.Failure
+	}
+	return worker.Neutral
+}
+
+// upstreamFields appends the client's fields that engines get to see, and the body's
 // type.
-func upstreamFields(h http.Header) []engine.Field {
-	fields := make([]engine.Field, 1, 4)
-	fields[0] = engine.Field{Name: "Content-Type", Value: "application/json"}
+func upstreamFields(fields []engine.Field, h http.Header) []engine.Field {
+	fields = append(fields, engine.Field{Name: "Content-Type", Value: "application/json"})
 	for name, values := range h {
 		if !passesToEngine(name) {
 			continue

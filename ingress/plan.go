@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"errors"
+	"iter"
 	"net/http"
 	"slices"
 	"sync"
@@ -33,8 +34,8 @@ func (m Mode) Legs() []worker.Leg {
 	return []worker.Leg{worker.Regular}
 }
 
-// Plan is who serves a request. It does not
-// change once it is made; a retry is a new plan.
+// Plan is who serves a request. It does not change once it is made; a retry is a
+// new plan.
 type Plan struct {
 	Encode  []*call // one for each medium, in order
 	Prefill *call   // nil in a regular fleet, and where decode needs none
@@ -44,48 +45,72 @@ type Plan struct {
 }
 
 // calls are all calls of the plan.
-func (p *Plan) calls() []*call {
-	all := slices.Clone(p.Encode)
-	for _, c := range []*call{p.Prefill, p.Decode} {
-		if c != nil {
-			all = append(all, c)
+func (p *Plan) calls() iter.Seq[*call] {
+	return func(yield func(*call) bool) {
+		for _, c := range p.Encode {
+			if !yield(c) {
+				return
+			}
+		}
+		if p.Prefill != nil && !yield(p.Prefill) {
+			return
+		}
+		if p.Decode != nil {
+			yield(p.Decode)
 		}
 	}
-	return all
+}
+
+// planWhole has one worker picked that serves the request whole.
+func (x *exchange) planWhole(tried []worker.ID) (*Plan, error) {
+	c := &x.only
+	*c = call{x: x, lease: x.srv.selector.Plan()}
+	c.lease.Leg = worker.Regular
+	if err := x.choose(c, nil, tried, &x.asked); err != nil {
+		if x.ctx.Err() != nil {
+			return nil, contextProblem(&x.ctx, "a worker was chosen")
+		}
+		return nil, selectionProblem(err, worker.Regular, x.query.model)
+	}
+	x.whole = Plan{Decode: c}
+	x.counted(&x.whole)
+	return &x.whole, nil
+}
+
+// counted counts the selections of a plan.
+func (x *exchange) counted(p *Plan) {
+	for c := range p.calls() {
+		x.srv.metrics.selected(&c.pick, x.query.model)
+	}
 }
 
 // plan asks all legs at the same time, and counts the selections once all have
 // answered. Any refusal releases the others.
 func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
-	s := x.srv
-	id := s.selector.Plan()
+	if x.srv.cfg.Mode == Regular {
+		return x.planWhole(tried)
+	}
+	id := x.srv.selector.Plan()
 	p := &Plan{}
 	newCall := func(leg worker.Leg, item int) *call {
 		c := &call{x: x, lease: id}
 		c.lease.Leg, c.lease.Item = leg, uint16(item)
 		return c
 	}
-	switch s.cfg.Mode {
-	case Regular:
-		p.Decode = newCall(worker.Regular, 0)
-	case EPD:
-		if rt.media {
-			items, err := x.query.body.Media()
-			if err != nil {
-				return nil, bodyProblem(err, rt.plain)
-			}
-			p.items = items
-			for i := range items {
-				p.Encode = append(p.Encode, newCall(worker.Encode, i))
-			}
+	if x.srv.cfg.Mode == EPD && rt.media {
+		items, err := x.query.body.Media()
+		if err != nil {
+			return nil, bodyProblem(err, rt.plain)
 		}
-		fallthrough
-	case PD:
-		p.Prefill, p.Decode = newCall(worker.Prefill, 0), newCall(worker.Decode, 0)
+		p.items = items
+		for i := range items {
+			p.Encode = append(p.Encode, newCall(worker.Encode, i))
+		}
 	}
-	calls := p.calls()
+	p.Prefill, p.Decode = newCall(worker.Prefill, 0), newCall(worker.Decode, 0)
+	calls := slices.Collect(p.calls())
 	errs := make([]error, len(calls))
-	ask := func(i int) { errs[i] = x.ask(calls[i], p, tried) }
+	ask := func(i int) { errs[i] = x.choose(calls[i], p.items, tried, new(wire.Select)) }
 	var wg sync.WaitGroup
 	for i := range calls[1:] {
 		wg.Go(func() { ask(i + 1) })
@@ -103,21 +128,19 @@ func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
 		x.release(calls, errs)
 		return nil, err
 	}
-	for _, c := range p.calls() {
-		s.metrics.selected(&c.pick, x.query.model)
-	}
+	x.counted(p)
 	return p, nil
 }
 
-// ask has one leg's worker picked and counted.
-func (x *exchange) ask(c *call, p *Plan, tried []worker.ID) (err error) {
+// choose has one leg's worker picked and counted. ask is room for the question.
+func (x *exchange) choose(c *call, items []body.Item, tried []worker.ID, ask *wire.Select) (err error) {
 	q := &x.query
-	ask := wire.Select{Lease: c.lease, Model: q.model, Key: q.key, Target: q.target, Skip: tried}
+	*ask = wire.Select{Lease: c.lease, Model: q.model, Key: q.key, Target: q.target, Skip: tried}
 	if c.lease.Leg == worker.Encode {
 		// The same medium goes to the same encoder, whoever asks.
-		ask.Key, ask.Target = worker.HashKey(worker.KeyHeader, p.items[c.lease.Item].Hash), ""
+		ask.Key, ask.Target = worker.HashKey(worker.KeyHeader, items[c.lease.Item].Hash), ""
 	}
-	c.pick, err = x.srv.selector.Select(&x.ctx, &ask)
+	c.pick, err = x.srv.selector.Select(&x.ctx, ask)
 	return err
 }
 

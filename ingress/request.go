@@ -108,7 +108,7 @@ func (x *exchange) unread(err error) error {
 	switch {
 	case x.watch.stalled.Load():
 		return gatewayProblem(http.StatusRequestTimeout, "request_body_stalled", "nothing came of the request body for %v", x.srv.cfg.BodyStall)
-	case errors.Is(context.Cause(&x.ctx), errDeadline):
+	case errors.Is(x.ctx.Err(), context.DeadlineExceeded):
 		return contextProblem(&x.ctx, "the request body was read")
 	}
 	// net/http ends the context for malformed bodies too: there may be somebody to
@@ -121,27 +121,21 @@ func tooLarge(limit int64) *problem {
 }
 
 // parse scans the body and gathers what the policies read.
-func (s *Server) parse(rt *route, r *http.Request, raw []byte) (query, error) {
-	b, err := body.Parse(raw, s.cfg.MaxJSONDepth)
-	if err == nil {
-		err = rt.check(&b)
+func (x *exchange) parse(rt *route, r *http.Request, raw []byte) (err error) {
+	q := &x.query
+	if q.body, err = body.Parse(raw, x.srv.cfg.MaxJSONDepth); err == nil {
+		err = rt.check(&q.body)
 	}
 	if err != nil {
-		return query{}, bodyProblem(err, rt.plain)
+		return bodyProblem(err, rt.plain)
 	}
-	q := query{
-		model:  b.Model(),
-		stream: b.Stream(),
-		key:    s.routingKey(r.Header),
-		target: r.Header.Get("X-Smg-Target-Worker"),
-		bytes:  b.Normalize(),
-		body:   b,
-		route:  rt,
-	}
+	q.model, q.stream, q.route = q.body.Model(), q.body.Stream(), rt
+	q.key, q.target = x.srv.routingKey(r.Header), r.Header.Get("X-Smg-Target-Worker")
+	q.bytes = q.body.Normalize()
 	if q.model == body.UnknownModel {
 		q.model = ""
 	}
-	return q, nil
+	return nil
 }
 
 func isJSON(contentType string) bool {

@@ -20,7 +20,7 @@ import (
 // which fetches it. All get one request id, which differs from attempt to attempt:
 // the engine may still hold what belongs to the last one.
 func (x *exchange) sequential(rt *route, r *http.Request, p *Plan, attempt int) error {
-	fields := withRequestID(upstreamFields(r.Header), x.requestID(rt, r)+"-"+strconv.Itoa(attempt))
+	fields := withRequestID(upstreamFields(nil, r.Header), x.requestID(rt, r)+"-"+strconv.Itoa(attempt))
 	if err := x.encode(p, fields); err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (x *exchange) sequential(rt *route, r *http.Request, p *Plan, attempt int) 
 			edits = append(edits, body.Set(fieldKV, params))
 		}
 	}
-	err := x.decode(p.Decode, &request{path: rt.path, fields: fields, body: x.query.body.Edit(edits...), bound: true})
+	err := x.decode(p.Decode, request{path: rt.path, fields: fields, body: x.query.body.Edit(edits...), bound: true})
 	if err != nil && p.Prefill != nil && !x.headSent {
 		x.srv.metrics.abandoned.Inc() // over HTTP the engine cannot be told
 	}
@@ -44,7 +44,7 @@ func (x *exchange) sequential(rt *route, r *http.Request, p *Plan, attempt int) 
 }
 
 // decode has the decode worker answer the client.
-func (x *exchange) decode(c *call, q *request) error {
+func (x *exchange) decode(c *call, q request) error {
 	resp, err := c.send(&x.ctx, q)
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ var remoteDecode = []byte(`{"do_remote_decode":true,"do_remote_prefill":false}`)
 // prefill computes the prompt's KV and returns what decode needs in order to fetch
 // it, or nil when the engine did not say.
 func (x *exchange) prefill(rt *route, c *call, fields []engine.Field) ([]byte, error) {
-	resp, err := c.send(&x.ctx, &request{
+	resp, err := c.send(&x.ctx, request{
 		path: rt.path, fields: fields, bound: true,
 		body: x.query.body.Edit(append(oneToken(&x.query.body), body.Set(fieldKV, remoteDecode))...),
 	})
@@ -126,7 +126,7 @@ func (x *exchange) encode(p *Plan, fields []engine.Field) error {
 func (x *exchange) encodeOne(ctx context.Context, c *call, item body.Item, fields []engine.Field) error {
 	messages := append([]byte(`[{"role":"user","content":[`), item.Part...)
 	messages = append(messages, `]}]`...)
-	resp, err := c.send(ctx, &request{
+	resp, err := c.send(ctx, request{
 		path: chatPath, fields: fields, bound: true,
 		body: x.query.body.Edit(append(oneToken(&x.query.body), body.Set("messages", messages))...),
 	})

@@ -129,8 +129,13 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer wg.Wait()
 	defer cut()
 	wg.Go(func() { s.watcher.run(base) })
-	served := make(chan error, 1) // one: Serve's result, sent once
 	checked := front.NewListener(l, front.Config{MaxHeadBytes: s.cfg.MaxHeaderBytes, WriteStall: s.cfg.WriteStall})
+	wg.Go(func() {
+		if err := checked.Run(base); err != nil {
+			s.log.Error("clients that leave are noticed late from now on", slog.Any("error", err))
+		}
+	})
+	served := make(chan error, 1) // one: Serve's result, sent once
 	wg.Go(func() { served <- srv.Serve(checked) })
 	select {
 	case err := <-served:

@@ -15,23 +15,23 @@ import (
 const sweepEvery = 400 * time.Millisecond
 
 // watcher ends what would not end by itself: a request whose time is up, and one
-// whose client net/http does not see leaving, because bytes of its are still unread
-// (net/http stops watching a connection once bytes wait there), because it closed
-// only its sending side, or because it just stopped reading or sending. One sweep
-// over all of them is cheaper than timers for each.
+// whose client just stopped reading or sending. On HTTP/1 it also looks whether the
+// client has left, in case its connection could not be told: net/http does not see
+// that where bytes of the client's are still unread or only its sending side is
+// closed. One sweep over all of them is cheaper than timers for each.
 type watcher struct {
 	requestTimeout, readStall, writeStall time.Duration
 	now                                   func() time.Time
 
 	mu    sync.Mutex
 	first *watch // of a ring without order
+	cut   bool   // the server is: nothing runs any more
 }
 
 // watch is one exchange as the watcher sees it.
 type watch struct {
-	ctx    *life
-	cancel context.CancelCauseFunc
-	conn   *front.Conn // nil on HTTP/2, which tells by itself
+	ctx  *life
+	conn *front.Conn // nil on HTTP/2, which tells by itself
 
 	// steps counts what the client takes or gives, waits what it is waited for;
 	// the exchange writes both.
@@ -65,6 +65,9 @@ func (w *watch) begin(wait uint32) {
 func (w *watch) end()      { w.waits.Store(nothing) }
 func (w *watch) progress() { w.steps.Add(1) }
 
+// ClientGone implements [front.Exchange].
+func (w *watch) ClientGone() { w.ctx.end(left) }
+
 func newWatcher(cfg Config, now func() time.Time) *watcher {
 	return &watcher{requestTimeout: cfg.RequestTimeout, readStall: cfg.BodyStall, writeStall: cfg.WriteStall, now: now}
 }
@@ -79,6 +82,9 @@ func (wa *watcher) add(w *watch) {
 		w.next.prev, w.prev.next = w, w
 	}
 	wa.first = w
+	if wa.cut {
+		w.ctx.end(left)
+	}
 }
 
 func (wa *watcher) remove(w *watch) {
@@ -97,7 +103,8 @@ func (wa *watcher) remove(w *watch) {
 	w.mu.Unlock()
 }
 
-// run sweeps until ctx ends: often, and whenever a deadline comes.
+// run sweeps until ctx ends: often, and whenever a deadline comes. With ctx, all
+// exchanges end.
 func (wa *watcher) run(ctx context.Context) {
 	every := min(sweepEvery, wa.requestTimeout)
 	t := time.NewTimer(every)
@@ -106,6 +113,7 @@ func (wa *watcher) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
+			wa.cutAll()
 			return
 		case <-t.C:
 		}
@@ -119,6 +127,16 @@ func (wa *watcher) run(ctx context.Context) {
 		}
 		clear(batch)
 		t.Reset(pause)
+	}
+}
+
+// cutAll ends what runs, and what is yet to come.
+func (wa *watcher) cutAll() {
+	wa.mu.Lock()
+	wa.cut = true
+	wa.mu.Unlock()
+	for _, w := range wa.collect(nil) {
+		w.ctx.end(left)
 	}
 }
 
@@ -139,9 +157,9 @@ func (wa *watcher) look(w *watch, now time.Time) {
 	switch {
 	case w.ctx.Err() != nil:
 	case !now.Before(w.ctx.deadline):
-		w.cancel(errDeadline)
+		w.ctx.end(overdue)
 	case w.conn != nil && w.sweeps > 1 && w.conn.PeerGone():
-		w.cancel(errClientGone)
+		w.ctx.end(left)
 	}
 	waits, steps := w.waits.Load(), w.steps.Load()
 	if waits == nothing || steps != w.lastSteps || w.lastMove.IsZero() {
@@ -156,7 +174,7 @@ func (wa *watcher) look(w *watch, now time.Time) {
 		w.stalled.Store(true)
 		w.release((*http.ResponseController).SetReadDeadline)
 	case waits == taking && still >= wa.writeStall:
-		w.cancel(errClientGone)
+		w.ctx.end(left)
 		w.release((*http.ResponseController).SetWriteDeadline)
 	}
 }

@@ -48,6 +48,9 @@ type framing struct {
 	foreign bool  // one that is not chunked
 }
 
+// between says that what was followed ends with a whole request.
+func (f *framing) between() bool { return f.place == atRequestLine && len(f.line) == 0 }
+
 var (
 	preface = []byte("PRI * HTTP/2.0")
 	version = []byte(" HTTP/1.1")
