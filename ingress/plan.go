@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	"smg/ingress/body"
@@ -103,8 +104,17 @@ func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
 		x.release(calls, errs)
 		return nil, err
 	}
+	var degraded []string
 	for _, c := range p.calls() {
 		s.metrics.selected(&c.pick, x.query.model)
+		if name := c.leg().String(); c.pick.Degraded && !slices.Contains(degraded, name) {
+			degraded = append(degraded, name)
+		}
+	}
+	if len(degraded) > 0 {
+		x.w.Header().Set("X-Smg-Degraded", strings.Join(degraded, ","))
+	} else {
+		x.w.Header().Del("X-Smg-Degraded") // of an earlier attempt
 	}
 	return p, nil
 }

@@ -27,4 +27,6 @@ type Pick struct {
 	Probe  bool   // the call probes a half-open breaker
 	Policy string // the policy's name, for labels and logs
 	Branch string // which of its branches decided, "" if it has none
+	// Degraded says that the ingress chose by itself. It does not travel.
+	Degraded bool
 }
