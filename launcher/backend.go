@@ -62,17 +62,40 @@ func backendOf(name string) (backend, error) {
 	return backend{}, fmt.Errorf("--backend %s: %w; use one of %s", name, ErrBackend, strings.Join(Backends(), ", "))
 }
 
-// CommandLine is the whole command line of the engine at port: program, the
-// launcher's own flags, then EngineArgs without the owned ones. It fails for a
-// backend that cannot be started.
-func (c Config) CommandLine(program string, port int) ([]string, error) {
+// CommandLine is the whole command line of the engine at p: program, the launcher's
+// own flags, those of the engine's role, then what the user gives to such engines,
+// without the owned ones. It fails for what cannot be started.
+func (c Config) CommandLine(program string, p Place) ([]string, error) {
 	b, err := backendOf(c.Backend)
 	if err != nil {
 		return nil, err
 	}
-	rest, _ := removeOwned(c.EngineArgs, b.owned)
-	argv := append([]string{program}, b.argv(c.Model, c.Host, strconv.Itoa(port))...)
+	owned, err := c.owned(b)
+	if err != nil {
+		return nil, err
+	}
+	argv := append([]string{program}, b.argv(c.Model, c.Host, strconv.Itoa(p.Port))...)
+	if c.HasRoles() {
+		d, err := c.dialect()
+		if err != nil {
+			return nil, err
+		}
+		argv = append(argv, d.argv(p)...)
+	}
+	rest, _ := removeOwned(c.argsOf(p.Role), owned)
 	return append(argv, rest...), nil
+}
+
+// owned are the flags that the launcher sets itself.
+func (c Config) owned(b backend) ([]string, error) {
+	if !c.HasRoles() {
+		return b.owned, nil
+	}
+	d, err := c.dialect()
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(b.owned, d.owned()), nil
 }
 
 // program finds the engine's executable.

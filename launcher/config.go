@@ -15,11 +15,12 @@ type LogMode string
 
 // The three ways to treat engine output.
 const (
-	// LogPrefix writes every line with "[engine N] " in front.
+	// LogPrefix writes every line with the engine's name in front: "[engine N] ", or
+	// its role, "[prefill N] ".
 	LogPrefix LogMode = "prefix"
 	// LogRaw lets the engines write to the launcher's output themselves.
 	LogRaw LogMode = "raw"
-	// LogFile writes engine N's lines to LogDir/engine-N.log.
+	// LogFile writes engine N's lines to LogDir/engine-N.log, or prefill-N.log.
 	LogFile LogMode = "file"
 )
 
@@ -34,13 +35,19 @@ type Config struct {
 	// Model is handed to the engine under its own flag. Only the simulated engine
 	// starts without one.
 	Model string
-	// Replicas is how many engines are started, ranks 0 to Replicas-1.
+	// Replicas is how many engines are started if none has a role.
 	Replicas int
+	// Encode, Prefill and Decode are how many engines are started for each part of a
+	// request. Any of them replaces Replicas.
+	Encode, Prefill, Decode int
 	// Host is the address that engines bind and that their URLs carry.
 	Host string
 	// BasePort is the first port tried, ReservedPorts are never given away.
 	BasePort      int
 	ReservedPorts []int
+	// BootstrapBasePort is the first port tried for the meetings of prefill and decode
+	// engines, which the first prefill engine gets if it is free.
+	BootstrapBasePort int
 
 	// EngineBin replaces the backend's own program. Empty means that the program is
 	// looked for under its usual name.
@@ -48,6 +55,8 @@ type Config struct {
 	// EngineArgs are handed through in order, without the flags that the launcher
 	// sets itself.
 	EngineArgs []string
+	// EncodeArgs, PrefillArgs and DecodeArgs follow EngineArgs for engines in one role.
+	EncodeArgs, PrefillArgs, DecodeArgs []string
 	// Environ is the environment of the engines before the launcher's additions; the
 	// search for programs reads SMG_BIN_DIR and PATH from it.
 	Environ []string
@@ -78,18 +87,19 @@ type Config struct {
 // environment. Backend and, for most of them, Model are left to the caller.
 func DefaultConfig() Config {
 	return Config{
-		Replicas:        1,
-		Host:            "127.0.0.1",
-		BasePort:        31000,
-		Environ:         os.Environ(),
-		StartupTimeout:  300 * time.Second,
-		ProbeInterval:   time.Second,
-		ProbeTimeout:    5 * time.Second,
-		LoadingInterval: 10 * time.Second,
-		StopTimeout:     30 * time.Second,
-		ReapTimeout:     5 * time.Second,
-		Log:             LogPrefix,
-		LogDir:          ".",
+		Replicas:          1,
+		Host:              "127.0.0.1",
+		BasePort:          31000,
+		BootstrapBasePort: 8998,
+		Environ:           os.Environ(),
+		StartupTimeout:    300 * time.Second,
+		ProbeInterval:     time.Second,
+		ProbeTimeout:      5 * time.Second,
+		LoadingInterval:   10 * time.Second,
+		StopTimeout:       30 * time.Second,
+		ReapTimeout:       5 * time.Second,
+		Log:               LogPrefix,
+		LogDir:            ".",
 	}
 }
 
@@ -106,7 +116,10 @@ func (c Config) Validate() error {
 	if b.needsModel && c.Model == "" {
 		add("--model is required with --backend %s", c.Backend)
 	}
-	if c.Replicas < 1 {
+	switch {
+	case c.HasRoles():
+		c.checkRoles(add)
+	case c.Replicas < 1:
 		add("--data-parallel-size %d: must be at least 1", c.Replicas)
 	}
 	if c.Host == "" {

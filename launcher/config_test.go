@@ -30,7 +30,7 @@ func TestCommandLine(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := DefaultConfig()
 			tt.cfg(&cfg)
-			argv, err := cfg.CommandLine("prog", 31003)
+			argv, err := cfg.CommandLine("prog", Place{Port: 31003})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,7 +41,7 @@ func TestCommandLine(t *testing.T) {
 	}
 	cfg := DefaultConfig()
 	cfg.Backend = "vllm"
-	if _, err := cfg.CommandLine("prog", 1); !errors.Is(err, ErrBackend) {
+	if _, err := cfg.CommandLine("prog", Place{Port: 1}); !errors.Is(err, ErrBackend) {
 		t.Errorf("vllm: %v", err)
 	}
 }

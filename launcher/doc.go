@@ -5,7 +5,7 @@
 //
 // It owns processes and nothing else. It must not know what is done with the
 // engines: no requests, no policies, no registry, no message bus. Who calls it
-// gets the engines' addresses in rank order and decides.
+// gets the engines' addresses and roles, in the order of their start, and decides.
 //
 // A [Group] is the whole of one launch. Its life is New, Start, WaitReady, Run,
 // Stop; Stop is needed after every successful Start and may be called at any

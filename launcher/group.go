@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"smg/worker"
 )
 
 // ErrNoEngines is returned by [Group.Run] when the last engine has ended.
@@ -18,10 +20,15 @@ var ErrStopped = errors.New("engines are being stopped")
 
 // Endpoint is one running engine as others need to know it.
 type Endpoint struct {
+	// Role is [worker.Regular] for engines that do everything.
+	Role worker.Leg
+	// Rank counts the engines of the same role from 0.
 	Rank int
 	URL  string
 	PID  int
 	Port int
+	// BootstrapPort is where a prefill engine meets decode engines, 0 for none.
+	BootstrapPort int
 }
 
 // Group is the engines of one launch. Its methods are safe for concurrent use.
@@ -69,8 +76,8 @@ func New(cfg Config, out io.Writer, log *slog.Logger) (*Group, error) {
 }
 
 // Start finds the program and the ports, then starts the engines one after another
-// without waiting between them. It returns what was started in rank order. When it
-// fails, the engines that it had started are stopped again. It begins goroutines
+// without waiting between them. It returns what was started, in that order: encode,
+// prefill, decode, each in rank order. When it fails, the engines that it had started are stopped again. It begins goroutines
 // that live until [Group.Stop]. It may be called once.
 func (g *Group) Start() ([]Endpoint, error) {
 	endpoints, err := g.startAll()
@@ -97,14 +104,14 @@ func (g *Group) startAll() ([]Endpoint, error) {
 		return nil, errors.New("engines were started before")
 	}
 
-	ports, err := g.preflight()
+	places, err := g.preflight()
 	if err != nil {
 		return nil, err
 	}
 	g.spawner = newSpawner()
-	endpoints := make([]Endpoint, 0, len(ports))
-	for rank, port := range ports {
-		p, err := g.prepare(rank, port)
+	endpoints := make([]Endpoint, 0, len(places))
+	for i, place := range places {
+		p, err := g.prepare(i, place)
 		if err != nil {
 			return nil, err
 		}
@@ -119,13 +126,13 @@ func (g *Group) startAll() ([]Endpoint, error) {
 		if stopping {
 			return nil, ErrStopped
 		}
-		endpoints = append(endpoints, Endpoint{Rank: rank, URL: p.url, PID: p.PID(), Port: port})
+		endpoints = append(endpoints, p.endpoint())
 	}
 	return endpoints, nil
 }
 
 // preflight finds everything that can be wrong before the first start.
-func (g *Group) preflight() (ports []int, err error) {
+func (g *Group) preflight() ([]Place, error) {
 	b, err := backendOf(g.cfg.Backend)
 	if err != nil {
 		return nil, err
@@ -142,22 +149,26 @@ func (g *Group) preflight() (ports []int, err error) {
 			}
 		}
 	}
-	if _, dropped := removeOwned(g.cfg.EngineArgs, b.owned); len(dropped) > 0 {
+	owned, err := g.cfg.owned(b)
+	if err != nil {
+		return nil, err
+	}
+	if dropped := g.cfg.dropped(owned); len(dropped) > 0 {
 		g.log.Warn("engine flags dropped, the launcher sets them itself", "flags", dropped)
 	}
-	return pickPorts(g.cfg.Replicas, g.cfg.BasePort, g.cfg.Host, g.cfg.ReservedPorts, portFree)
+	return g.cfg.places(portFree)
 }
 
-// Endpoints returns the engines that were started, in rank order.
+// Endpoints returns the engines that were started, in the order of Start.
 func (g *Group) Endpoints() []Endpoint {
 	var out []Endpoint
 	for _, p := range g.Processes() {
-		out = append(out, Endpoint{Rank: p.rank, URL: p.url, PID: p.PID(), Port: p.port})
+		out = append(out, p.endpoint())
 	}
 	return out
 }
 
-// Processes returns the engines that were started, in rank order.
+// Processes returns the engines that were started, in the order of Start.
 func (g *Group) Processes() []*Process {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -201,8 +212,7 @@ func (g *Group) Run(ctx context.Context) error {
 		}
 		p := last
 		awaitOutput(p)
-		g.log.Error("engine ended", "engine", p.rank, "pid", p.PID(), "state", p.state,
-			"url", p.url, "last_output", p.Tail(reportLines))
+		p.log.Error("engine ended", "pid", p.PID(), "state", p.state, "url", p.url, "last_output", p.Tail(reportLines))
 	}
 	if g.isStopping() || last == nil {
 		return nil

@@ -26,7 +26,7 @@ func TestCLI(t *testing.T) {
 	t.Run("58_behind_dashes", func(t *testing.T) {
 		cfg := DefaultConfig()
 		cfg.Backend, cfg.EngineArgs = BackendSim, []string{"--data-parallel-size", "2"}
-		argv, err := cfg.CommandLine("smg-sim", 31000)
+		argv, err := cfg.CommandLine("smg-sim", Place{Port: 31000})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,6 +41,9 @@ func TestCLI(t *testing.T) {
 	t.Run("67_ignores_sigterm", testIgnoresSigterm)
 	t.Run("68_launcher_killed", testLauncherKilled)
 	t.Run("69_engines_die_while_running", testEnginesDie)
+	t.Run("71_command_lines_of_roles", testRoleCommandLines)
+	t.Run("71_ports_of_roles", testRolePorts)
+	t.Run("71_roles_run", testRolesRun)
 }
 
 func TestField(t *testing.T) {
@@ -246,7 +249,7 @@ func testInterruptedStart(t *testing.T) {
 	}
 	for _, p := range g.Processes() {
 		if p.state != "signal 15 (terminated)" {
-			t.Errorf("engine %d ended with %s", p.rank, p.state)
+			t.Errorf("engine %d ended with %s", p.Rank(), p.state)
 		}
 	}
 }

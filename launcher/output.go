@@ -94,20 +94,20 @@ func pump(r *os.File, emit func(line string)) error {
 	}
 }
 
-// lineWriter returns the function that passes one line of engine rank on.
-func (c Config) lineWriter(rank int, console *Console, file *os.File) func(line string) {
+// lineWriter returns the function that passes one line of p on.
+func (c Config) lineWriter(p *Process, console *Console, file *os.File) func(line string) {
 	switch {
 	case c.Log == LogFile:
 		return func(line string) { _, _ = io.WriteString(file, line+"\n") } // a full disk must not stop an engine
 	case c.Log == LogRaw:
 		return func(line string) { _, _ = io.WriteString(console, line+"\n") }
 	case c.JSON:
-		source := fmt.Sprintf("engine-%d", rank)
+		source := p.place.stem()
 		return func(line string) { _, _ = console.Write(jsonLine(source, line)) }
 	}
-	prefix := fmt.Sprintf("[engine %d] ", rank)
+	prefix := "[" + p.name + "] "
 	if c.Color {
-		prefix = colorOf(rank) + prefix + colorReset
+		prefix = colorOf(p.index) + prefix + colorReset
 	}
 	return func(line string) { _, _ = io.WriteString(console, prefix+line+"\n") }
 }
@@ -126,9 +126,9 @@ func jsonLine(source, line string) []byte {
 	return append(out, '\n')
 }
 
-// colorOf gives neighbouring ranks different colours that are readable on light and
-// on dark grounds.
-func colorOf(rank int) string {
+// colorOf gives neighbours different colours that are readable on light and on dark
+// grounds.
+func colorOf(index int) string {
 	codes := [...]int{36, 33, 35, 32, 34, 31}
-	return fmt.Sprintf("\x1b[%dm", codes[rank%len(codes)])
+	return fmt.Sprintf("\x1b[%dm", codes[index%len(codes)])
 }

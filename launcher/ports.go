@@ -16,28 +16,35 @@ const (
 	portStep = 3
 )
 
-// pickPorts finds n ports from base upwards: after a port that was taken it goes on
-// portStep higher, after a busy or reserved one with the next. The result depends
-// only on what is busy, so URLs stay the same from start to start.
-func pickPorts(n, base int, host string, reserved []int, free func(host string, port int) (bool, error)) ([]int, error) {
+// portTest says whether a port is free. An error means that host itself is unusable.
+type portTest func(host string, port int) (bool, error)
+
+// portSearch says where ports are looked for.
+type portSearch struct {
+	base, step int
+	host       string
+	reserved   []int
+	flag       string // sets base; empty where nobody can
+}
+
+// pick finds n ports from base upwards: after a port that was taken it goes on step
+// higher, after a busy or reserved one with the next. The result depends only on
+// what is busy, so URLs stay the same from start to start.
+func (s portSearch) pick(n int, free portTest) ([]int, error) {
 	ports := make([]int, 0, n)
-	for port := base; len(ports) < n; {
+	for port := s.base; len(ports) < n; {
 		if port > maxPort {
-			return nil, &LaunchError{
-				what:   fmt.Sprintf("could not find %d ports from %d", n, base),
-				detail: []string{fmt.Sprintf("--worker-base-port %d: %d free up to %d", base, len(ports), maxPort)},
-				hint:   "give a lower --worker-base-port, or start fewer engines with --data-parallel-size",
-			}
+			return nil, s.exhausted(n, len(ports))
 		}
-		if slices.Contains(reserved, port) {
+		if slices.Contains(s.reserved, port) {
 			port++
 			continue
 		}
-		ok, err := free(host, port)
+		ok, err := free(s.host, port)
 		if err != nil {
 			return nil, &LaunchError{
-				what:   "engines cannot listen on " + host,
-				detail: []string{"--worker-host " + host + ": " + err.Error()},
+				what:   "engines cannot listen on " + s.host,
+				detail: []string{"--worker-host " + s.host + ": " + err.Error()},
 				hint:   "give --worker-host an address of this machine",
 			}
 		}
@@ -46,14 +53,22 @@ func pickPorts(n, base int, host string, reserved []int, free func(host string, 
 			continue
 		}
 		ports = append(ports, port)
-		port += portStep
+		port += s.step
 	}
 	return ports, nil
 }
 
+func (s portSearch) exhausted(n, found int) error {
+	where, hint := fmt.Sprintf("%d free up to %d", found, maxPort), "start fewer engines"
+	if s.flag != "" {
+		where = fmt.Sprintf("%s %d: %s", s.flag, s.base, where)
+		hint = "give a lower " + s.flag + ", or start fewer engines"
+	}
+	return &LaunchError{what: fmt.Sprintf("could not find %d ports from %d", n, s.base), detail: []string{where}, hint: hint}
+}
+
 // portFree tests by binding, on loopback and on host. It is racy by nature; an
-// engine that then cannot bind exits and is reported as such. An error means that
-// host itself is unusable.
+// engine that then cannot bind exits and is reported as such.
 func portFree(host string, port int) (bool, error) {
 	hosts := []string{"127.0.0.1"}
 	if host != hosts[0] {

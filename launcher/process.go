@@ -3,7 +3,7 @@ package launcher
 import (
 	"errors"
 	"fmt"
-	"net"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,15 +11,20 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"smg/worker"
 )
 
 // Process is one engine that was started. Its methods are safe for concurrent use.
 type Process struct {
-	rank, port int
-	url        string
-	argv       []string
-	started    time.Time
-	logFile    string
+	place   Place
+	index   int // in the order of the start, over all roles
+	name    string
+	url     string
+	argv    []string
+	log     *slog.Logger
+	started time.Time
+	logFile string
 
 	cmd    *exec.Cmd
 	tail   tail
@@ -35,11 +40,17 @@ type Process struct {
 	termed bool // the group had its SIGTERM; some engines take a second for an abort
 }
 
-// Rank is the engine's number, from 0.
-func (p *Process) Rank() int { return p.rank }
+// Name is how progress lines and reports call the engine: "engine 0", "prefill 1".
+func (p *Process) Name() string { return p.name }
+
+// Role is [worker.Regular] for an engine that does everything.
+func (p *Process) Role() worker.Leg { return p.place.Role }
+
+// Rank is the engine's number within its role, from 0.
+func (p *Process) Rank() int { return p.place.Rank }
 
 // Port is the port that the engine was told to listen on.
-func (p *Process) Port() int { return p.port }
+func (p *Process) Port() int { return p.place.Port }
 
 // PID is the engine's process id, which is its process group's as well.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
@@ -57,9 +68,16 @@ func (p *Process) Exited() <-chan struct{} { return p.exited }
 // in raw mode.
 func (p *Process) Tail(n int) []string { return p.tail.last(n) }
 
-// prepare builds the process of one rank without starting it.
-func (g *Group) prepare(rank, port int) (*Process, error) {
-	argv, err := g.cfg.CommandLine(g.program, port)
+func (p *Process) endpoint() Endpoint {
+	return Endpoint{
+		Role: p.place.Role, Rank: p.place.Rank,
+		URL: p.url, PID: p.PID(), Port: p.place.Port, BootstrapPort: p.place.BootstrapPort,
+	}
+}
+
+// prepare builds the process of one place, the index-th of all, without starting it.
+func (g *Group) prepare(index int, place Place) (*Process, error) {
+	argv, err := g.cfg.CommandLine(g.program, place)
 	if err != nil {
 		return nil, err
 	}
@@ -67,14 +85,21 @@ func (g *Group) prepare(rank, port int) (*Process, error) {
 	cmd.SysProcAttr = sessionAttr()
 	cmd.Env = append(append([]string(nil), g.cfg.Environ...),
 		"PYTHONUNBUFFERED=1",
-		"SMG_WORKER_RANK="+strconv.Itoa(rank),
-		"SMG_WORKER_PORT="+strconv.Itoa(port),
+		"SMG_WORKER_RANK="+strconv.Itoa(index),
+		"SMG_WORKER_PORT="+strconv.Itoa(place.Port),
 	)
+	cmd.Env = append(cmd.Env, place.environ()...)
+	log := g.log.With("engine", place.Rank)
+	if place.Role != worker.Regular {
+		log = g.log.With("role", place.Role.String(), "engine", place.Rank)
+	}
 	return &Process{
-		rank:    rank,
-		port:    port,
-		url:     "http://" + net.JoinHostPort(g.cfg.Host, strconv.Itoa(port)),
+		place:   place,
+		index:   index,
+		name:    place.Name(),
+		url:     g.cfg.url(place.Port),
 		argv:    argv,
+		log:     log,
 		cmd:     cmd,
 		exited:  make(chan struct{}),
 		gone:    make(chan struct{}),
@@ -87,7 +112,7 @@ func (g *Group) start(p *Process) error {
 	if file := g.console.file(); g.cfg.Log == LogRaw && file != nil {
 		p.cmd.Stdout, p.cmd.Stderr = file, file
 		if err := g.spawner.start(p.cmd); err != nil {
-			return fmt.Errorf("starting engine %d: %w", p.rank, err)
+			return fmt.Errorf("starting %s: %w", p.name, err)
 		}
 		close(p.drained)
 	} else if err := g.startPiped(p); err != nil {
@@ -103,25 +128,25 @@ func (g *Group) start(p *Process) error {
 func (g *Group) startPiped(p *Process) error {
 	var file *os.File
 	if g.cfg.Log == LogFile {
-		p.logFile = filepath.Join(g.cfg.LogDir, fmt.Sprintf("engine-%d.log", p.rank))
+		p.logFile = filepath.Join(g.cfg.LogDir, p.place.stem()+".log")
 		f, err := os.OpenFile(p.logFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 		if err != nil {
-			return fmt.Errorf("opening the log of engine %d: %w", p.rank, err)
+			return fmt.Errorf("opening the log of %s: %w", p.name, err)
 		}
 		file = f
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
-		return errors.Join(fmt.Errorf("making the output pipe of engine %d: %w", p.rank, err), closeFile(file))
+		return errors.Join(fmt.Errorf("making the output pipe of %s: %w", p.name, err), closeFile(file))
 	}
 	p.cmd.Stdout, p.cmd.Stderr = w, w
 	err = g.spawner.start(p.cmd)
 	_ = w.Close() // the engine has its own copy
 	if err != nil {
-		return errors.Join(fmt.Errorf("starting engine %d: %w", p.rank, err), r.Close(), closeFile(file))
+		return errors.Join(fmt.Errorf("starting %s: %w", p.name, err), r.Close(), closeFile(file))
 	}
 	p.output = r
-	emit := g.cfg.lineWriter(p.rank, g.console, file)
+	emit := g.cfg.lineWriter(p, g.console, file)
 	g.wg.Go(func() {
 		defer close(p.drained)
 		err := pump(r, func(line string) {
@@ -129,7 +154,7 @@ func (g *Group) startPiped(p *Process) error {
 			emit(line)
 		})
 		if err := errors.Join(err, closeFile(file)); err != nil {
-			g.log.Warn("engine output lost", "engine", p.rank, "error", err)
+			p.log.Warn("engine output lost", "error", err)
 		}
 	})
 	return nil
@@ -179,7 +204,7 @@ func (g *Group) followHelpers(p *Process) {
 		case empty:
 			return
 		case now.After(giveUpAt):
-			g.log.Error("helpers of an engine would not die", "engine", p.rank, "pgid", p.PID())
+			p.log.Error("helpers of an engine would not die", "pgid", p.PID())
 			return
 		case !killed && now.After(killAt):
 			killed = true
@@ -206,7 +231,7 @@ func (g *Group) signalLocked(p *Process, sig syscall.Signal) {
 	p.termed = true
 	// A group that is already gone is what was wanted.
 	if err := signalGroup(p.PID(), sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-		g.log.Warn("signalling an engine failed", "engine", p.rank, "pgid", p.PID(), "error", err)
+		p.log.Warn("signalling an engine failed", "pgid", p.PID(), "error", err)
 	}
 }
 

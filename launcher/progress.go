@@ -29,12 +29,19 @@ func (w *wait) progress(ctx context.Context) {
 
 // reportStart tells that p was started.
 func (g *Group) reportStart(p *Process) {
-	g.log.Debug("engine command", "engine", p.rank, "argv", p.argv)
+	p.log.Debug("engine command", "argv", p.argv)
 	if g.cfg.JSON {
-		g.log.Info("engine started", "engine", p.rank, "backend", g.cfg.Backend, "host", g.cfg.Host, "port", p.port, "pid", p.PID())
+		log := p.log
+		if port := p.place.BootstrapPort; port != 0 {
+			log = log.With("bootstrap_port", port)
+		}
+		log.Info("engine started", "backend", g.cfg.Backend, "host", g.cfg.Host, "port", p.place.Port, "pid", p.PID())
 		return
 	}
-	line := fmt.Sprintf("engine %d  pid %d  port %d", p.rank, p.PID(), p.port)
+	line := fmt.Sprintf("%s  pid %d  port %d", p.name, p.PID(), p.place.Port)
+	if port := p.place.BootstrapPort; port != 0 {
+		line += fmt.Sprintf("  bootstrap %d", port)
+	}
 	if p.logFile != "" {
 		line += "  log " + p.logFile
 	}
@@ -45,10 +52,10 @@ func (g *Group) reportStart(p *Process) {
 func (g *Group) reportReady(p *Process) {
 	took := time.Since(p.started)
 	if g.cfg.JSON {
-		g.log.Info("engine ready", "engine", p.rank, "seconds", took.Seconds())
+		p.log.Info("engine ready", "seconds", took.Seconds())
 		return
 	}
-	g.say(fmt.Sprintf("engine %d  ready after %s", p.rank, inSeconds(took)))
+	g.say(fmt.Sprintf("%s  ready after %s", p.name, inSeconds(took)))
 }
 
 // reportLoading tells which engines are not ready yet.
@@ -65,7 +72,7 @@ func (g *Group) reportLoading(waiting []waitState) {
 	}
 	for _, s := range waiting {
 		if g.cfg.JSON {
-			g.log.Info("engine loading", "engine", s.p.rank, "seconds", time.Since(s.p.started).Seconds())
+			s.p.log.Info("engine loading", "seconds", time.Since(s.p.started).Seconds())
 			continue
 		}
 		g.say(loadingLine(s.p))
@@ -73,7 +80,7 @@ func (g *Group) reportLoading(waiting []waitState) {
 }
 
 func loadingLine(p *Process) string {
-	line := fmt.Sprintf("engine %d  loading… %s", p.rank, inSeconds(time.Since(p.started)))
+	line := fmt.Sprintf("%s  loading… %s", p.name, inSeconds(time.Since(p.started)))
 	if last := p.Tail(1); len(last) > 0 {
 		line += fmt.Sprintf("   last: %q", clip(last[0], 60))
 	}

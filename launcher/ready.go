@@ -29,7 +29,7 @@ type wait struct {
 	all    chan struct{} // closed when every engine is ready
 
 	mu     sync.Mutex
-	states []waitState // by rank
+	states []waitState // in the order of the start
 	left   int
 }
 
@@ -152,11 +152,11 @@ func inWords(err error) string {
 func (w *wait) note(p *Process, ready bool, said string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.states[p.rank].last = said
+	w.states[p.index].last = said
 	if !ready {
 		return
 	}
-	w.states[p.rank].ready = true
+	w.states[p.index].ready = true
 	w.g.reportReady(p)
 	if w.left--; w.left == 0 {
 		close(w.all)

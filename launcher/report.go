@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
+
+	"smg/worker"
 )
 
 // ErrExited marks the report of an engine that ended before it was ready.
@@ -41,7 +44,7 @@ func (e *LaunchError) Unwrap() error { return e.cause }
 func (g *Group) exitError(p *Process, when string, cause error) *LaunchError {
 	lines := p.Tail(reportLines)
 	return &LaunchError{
-		what:   fmt.Sprintf("engine %d %s: %s", p.rank, when, p.state),
+		what:   fmt.Sprintf("%s %s: %s", p.name, when, p.state),
 		detail: append(commandDetail(p.argv), g.outputDetail(p, lines)...),
 		hint:   hintFor(lines, nil),
 		cause:  cause,
@@ -50,26 +53,36 @@ func (g *Group) exitError(p *Process, when string, cause error) *LaunchError {
 
 // timeoutError reports the engines that are still loading.
 func (g *Group) timeoutError(waiting []waitState) *LaunchError {
-	var names, detail []string
+	var detail []string
 	for _, w := range waiting {
-		names = append(names, fmt.Sprint(w.p.rank))
-		detail = append(detail, fmt.Sprintf("engine %d (pid %d, port %d) was still alive; last probe: %s",
-			w.p.rank, w.p.PID(), w.p.port, w.last))
+		detail = append(detail, fmt.Sprintf("%s (pid %d, port %d) was still alive; last probe: %s",
+			w.p.name, w.p.PID(), w.p.place.Port, w.last))
 	}
 	seconds := fmt.Sprintf("%g", g.cfg.StartupTimeout.Seconds())
 	detail = append([]string{"--worker-startup-timeout " + seconds}, detail...)
 	first := waiting[0].p
 	detail = append(detail, g.outputDetail(first, first.Tail(reportLines))...)
-	noun := "engine "
-	if len(waiting) > 1 {
-		noun = "engines "
-	}
 	return &LaunchError{
-		what:   fmt.Sprintf("%s%s not ready after %s s", noun, strings.Join(names, ", "), seconds),
+		what:   fmt.Sprintf("%s not ready after %s s", enginesInWords(waiting), seconds),
 		detail: detail,
 		hint:   "if loading simply takes longer, raise --worker-startup-timeout",
 		cause:  ErrStartupTimeout,
 	}
+}
+
+// enginesInWords names them: "engine 0", "engines 1, 2", "prefill 0, decode 1".
+func enginesInWords(waiting []waitState) string {
+	alike := len(waiting) > 1
+	var names, ranks []string
+	for _, w := range waiting {
+		alike = alike && w.p.place.Role == worker.Regular
+		names = append(names, w.p.name)
+		ranks = append(ranks, strconv.Itoa(w.p.place.Rank))
+	}
+	if alike {
+		return "engines " + strings.Join(ranks, ", ")
+	}
+	return strings.Join(names, ", ")
 }
 
 func commandDetail(argv []string) []string { return []string{"command: " + shellJoin(argv)} }
@@ -81,9 +94,9 @@ func (g *Group) outputDetail(p *Process, lines []string) []string {
 	case len(lines) == 0:
 		return []string{"it wrote nothing"}
 	}
-	head := fmt.Sprintf("last output of engine %d:", p.rank)
+	head := fmt.Sprintf("last output of %s:", p.name)
 	if p.logFile != "" {
-		head = fmt.Sprintf("last output of engine %d (all of it: %s):", p.rank, p.logFile)
+		head = fmt.Sprintf("last output of %s (all of it: %s):", p.name, p.logFile)
 	}
 	out := []string{head}
 	for _, line := range lines {
@@ -110,7 +123,10 @@ func hints() []hint {
 	return []hint{
 		{[]string{"no module named"}, "the engine is not installed in the Python that runs it: install it there"},
 		{[]string{"error while loading shared libraries"}, "a library of the engine is missing: install it, or add its folder to LD_LIBRARY_PATH"},
-		{[]string{"out of memory"}, "the device is full: choose a smaller model, a smaller context, or fewer engines with --data-parallel-size"},
+		{[]string{"out of memory"}, "the device is full: choose a smaller model, a smaller context, or fewer engines"},
+		{[]string{"already in use", "bootstrap-port"}, "something else took the port: give another --bootstrap-base-port"},
+		{[]string{"already in use", "side-channel"}, "something else took a port of the engines meanwhile: start again"},
+		{[]string{"already in use by another process"}, "something else took the port: give another --worker-base-port"},
 		{[]string{"address already in use"}, "something else took the port: give another --worker-base-port"},
 		{[]string{"couldn't bind"}, "something else took the port: give another --worker-base-port"},
 		{[]string{"gated repo"}, "access to the model must be granted: ask for it and set HF_TOKEN"},

@@ -85,7 +85,7 @@ func testPorts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := pickPorts(tt.n, tt.base, "127.0.0.1", tt.reserved, tt.free)
+			got, err := portSearch{base: tt.base, step: portStep, host: "127.0.0.1", reserved: tt.reserved}.pick(tt.n, tt.free)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
 			}

@@ -98,12 +98,12 @@ func (g *Group) cleanUp(procs []*Process) error {
 		select {
 		case <-p.gone:
 		default:
-			faults = multierror.Append(faults, fmt.Errorf("engine %d (process group %d) would not die", p.rank, p.PID()))
+			faults = multierror.Append(faults, fmt.Errorf("%s (process group %d) would not die", p.name, p.PID()))
 		}
 		if p.output != nil {
 			awaitOutput(p)
 			if err := p.output.Close(); err != nil { // a helper that left the group may hold the other end
-				faults = multierror.Append(faults, fmt.Errorf("closing the output of engine %d: %w", p.rank, err))
+				faults = multierror.Append(faults, fmt.Errorf("closing the output of %s: %w", p.name, err))
 			}
 		}
 	}

@@ -17,6 +17,7 @@ Examples:
   smg serve --backend llamacpp --model model.gguf --data-parallel-size 2
   smg --worker-urls http://w1:8000 http://w2:8000
   smg launch --policy consistent_hashing --worker-urls http://w1:8000 http://w2:8000
+  smg serve --backend sim --prefill-replicas 2 --decode-replicas 2
   smg launch --pd-disaggregation --prefill http://p1:8000 8998 --decode http://d1:8000
 
 Commands:

@@ -54,13 +54,13 @@ func (s *Serve) finishSingle(typed map[string]string) (notices []string) {
 		notices = append(notices, "one worker: policy "+singlePolicy+", --router-policy "+s.Policy+" does not apply")
 	}
 	s.Policy = singlePolicy
-	line := "one worker: retries and circuit breaker are off"
+	line := []string{"one worker: retries and circuit breaker are off"}
 	for _, d := range retryTable() {
 		if where, ok := typed[routerPrefix+d.Name]; ok && d.Kind != Bool {
-			line += ", " + where + " does not apply"
+			line = append(line, where+" does not apply")
 		}
 	}
 	s.Retry.Disabled, s.Retry.Max = true, 1
 	s.Breaker.Disabled = true
-	return append(notices, line)
+	return append(notices, strings.Join(line, ", "))
 }

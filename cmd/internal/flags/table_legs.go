@@ -12,7 +12,7 @@ func legTable() []Def {
 		},
 		{
 			Name: "epd-disaggregation", Kind: Bool, Group: groupLegs, In: InLaunch,
-			Help: "The same, with encode workers for images and other media.",
+			Help: "Send each request to a prefill and a decode worker, and its media to encode workers.",
 			set:  setMode(EPD),
 		},
 		{
@@ -26,7 +26,7 @@ func legTable() []Def {
 		},
 		{
 			Name: "decode", Kind: Repeated, Value: "URL", Group: groupLegs, In: InLaunch, Everyday: true,
-			Help: "A decode worker, once for each.",
+			Help: "A decode worker, once for each (with --pd-disaggregation).",
 			set: func(s *Serve, v string) error {
 				s.Decode = append(s.Decode, v)
 				return nil

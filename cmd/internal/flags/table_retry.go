@@ -50,17 +50,17 @@ func retryTable() []Def {
 		},
 		{
 			Name: "cb-success-threshold", Kind: Scalar, Value: "N", Default: "3", Group: groupRetries, In: gateway,
-			Help: "Good requests in a row that bring it back.",
+			Help: "Good requests in a row that bring a worker back.",
 			set:  setNumber(func(s *Serve) *int { return &s.Breaker.SuccessThreshold }, 0, math.MaxInt32),
 		},
 		{
 			Name: "cb-timeout-duration-secs", Kind: Scalar, Value: "SECS", Default: "60", Group: groupRetries, In: gateway,
-			Help: "How long it is out of service before it is tried again.",
+			Help: "How long a worker is out of service before it is tried again.",
 			set:  setSeconds(func(s *Serve) *time.Duration { return &s.Breaker.Timeout }, 0),
 		},
 		{
 			Name: "cb-window-duration-secs", Kind: Scalar, Value: "SECS", Default: "120", Group: groupRetries, In: gateway,
-			Help: "Age from which failures do not count any more.",
+			Help: "Age from which a worker's failures do not count any more.",
 			set:  setSeconds(func(s *Serve) *time.Duration { return &s.Breaker.Window }, 0),
 		},
 	}

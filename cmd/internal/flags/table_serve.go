@@ -32,12 +32,12 @@ func serveTable() []Def {
 		},
 		{
 			Name: "decode-replicas", Kind: Scalar, Value: "N", Group: groupEngines, In: InServe, Everyday: true,
-			Help: "Number of decode engines that go with them.",
+			Help: "Number of decode engines, which prefill engines need.",
 			set:  setNumber(func(s *Serve) *int { return &s.Engines.Decode }, 1, maxEngines),
 		},
 		{
 			Name: "encode-replicas", Kind: Scalar, Value: "N", Group: groupEngines, In: InServe,
-			Help: "Number of encode engines that go with both.",
+			Help: "Number of encode engines for images and other media.",
 			set:  setNumber(func(s *Serve) *int { return &s.Engines.Encode }, 1, maxEngines),
 		},
 		{
