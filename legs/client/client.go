@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -85,9 +86,11 @@ type leg struct {
 	excluded *worker.Exclusion
 	writer   *worker.LeaseWriter
 	local    map[worker.ReplicaID]Local
-	silent   atomic.Int64 // selects that have waited for longer than hedgeAfter
-	degraded atomic.Bool  // the last select was
-	policy   atomic.Value // string: the name that replicas announce
+	silent   atomic.Int64  // selects that have waited for longer than hedgeAfter
+	degraded atomic.Bool   // the last select was
+	policy   atomic.Value  // string: the name that replicas announce
+	reads    atomic.Uint32 // wire.Reads: what its policies read, as replicas announce
+	services sync.Map      // worker.ReplicaID → wire.Service
 	leases   wire.Topic[worker.Batch]
 	due      *time.Timer   // fires when the batch that has begun is old enough
 	full     chan struct{} // holds one: a batch is full
@@ -106,7 +109,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 			Name: "smg_selection_degraded_total",
 			Help: "Workers chosen without a selector, from the ingress's own copy of the fleet.",
 		}, []string{"leg", "reason"}),
-		waiting:  waiting{asks: map[worker.LeaseID]chan *wire.Reply{}},
+		waiting:  waiting{asks: map[worker.LeaseID]asked{}},
 		failures: failures{at: map[worker.ID]time.Time{}},
 	}
 	c.ready.Store(&readiness{})
@@ -138,6 +141,16 @@ func New(cfg Config, d Deps) (*Client, error) {
 // Joined is closed once Run hears selectors: what they publish from then on is not
 // missed.
 func (c *Client) Joined() <-chan struct{} { return c.joined }
+
+// ReadsKey says whether a leg's policies read routing keys, as its replicas announce.
+func (c *Client) ReadsKey() bool {
+	for _, l := range c.legs {
+		if l != nil && wire.Reads(l.reads.Load())&wire.ReadsKey != 0 {
+			return true
+		}
+	}
+	return false
+}
 
 // Plan draws the identity of a new plan.
 func (c *Client) Plan() worker.LeaseID { return c.plans.Lease(c.plans.Next(), worker.Regular, 0) }

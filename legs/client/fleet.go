@@ -25,10 +25,11 @@ func (c *Client) subscribe(subs *bus.Subscriptions) error {
 			l.ranking.Apply(worker.ReplicaBeat{Replica: b.Replica, Ready: b.Ready, Draining: b.Draining}, c.now())
 			if len(b.Policies) > 0 {
 				l.policy.Store(b.Policies[0].Name)
+				l.reads.Store(uint32(b.Policies[0].Reads))
 			}
 		})
 	}
-	bus.Join(subs, c.bus, c.inbox, c.onReply)
+	bus.JoinReplies(subs, c.bus, c.inbox, c.onReply, c.onNobody)
 	return subs.Err()
 }
 
@@ -57,7 +58,7 @@ func (c *Client) onState(topic wire.Topic[wire.Records], m *wire.Records) {
 // seen it: so that it is usable before the message bus and the leg's keepers are.
 func (c *Client) Offer(s *worker.Spec) {
 	c.registry.Put(s)
-	c.registry.Install(worker.Record{Worker: s.ID, Status: worker.Ready})
+	c.registry.Install(worker.Record{Worker: s.ID, Seq: 1, Status: worker.Ready}) // below any keeper's
 	c.change()
 }
 
