@@ -81,9 +81,13 @@ func TestNothingIsLeftAfterAborts(t *testing.T) {
 	g.stop(143)
 }
 
-// drain posts a request and reads its answer to the end.
+// drain posts a question and reads its answer to the end.
 func drain(ctx context.Context, client *http.Client, url string, stream bool, seed int) error {
-	body := fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"question %d"}],"stream":%v,"max_tokens":60,"ignore_eos":true}`, seed, stream)
+	return drainBody(ctx, client, url, fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"question %d"}],"stream":%v,"max_tokens":60,"ignore_eos":true}`, seed, stream))
+}
+
+// drainBody posts a chat and reads its answer to the end.
+func drainBody(ctx context.Context, client *http.Client, url, body string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		return err
