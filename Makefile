@@ -5,7 +5,7 @@
 GO ?= go
 PYTHON ?= python3
 VERSION ?= $(shell cat cmd/internal/version/VERSION)
-PROGRAMS := smg smg-sim
+PROGRAMS := smg smg-ingress smg-selector smg-sim
 # The commit goes into the programs, where git can say which one it is.
 STAMP := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo -buildvcs=auto || echo -buildvcs=false)
 LDFLAGS := -X smg/cmd/internal/version.Version=$(VERSION)

@@ -89,6 +89,9 @@ func (b *Bucket[K, V]) Delete(ctx context.Context, k K) error {
 func (b *Bucket[K, V]) write(ctx context.Context, f func(context.Context, jetstream.KeyValue) error) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
+	if !b.conn.Connected() {
+		return ErrDisconnected
+	}
 	if b.kv == nil {
 		if err := b.open(ctx); err != nil {
 			return err
@@ -115,23 +118,41 @@ func (b *Bucket[K, V]) restart() {
 
 // open finds the bucket or makes it. It is called with b.mu held.
 func (b *Bucket[K, V]) open(ctx context.Context) error {
+	if !b.conn.Connected() {
+		return ErrDisconnected
+	}
 	kv, err := b.conn.js.KeyValue(ctx, b.table.Bucket)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		kv, err = b.conn.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
-			Bucket:      b.table.Bucket,
-			Description: "smg: " + b.table.Kind,
-			History:     1,
-			Storage:     jetstream.MemoryStorage,
-		})
+		kv, err = b.create(ctx)
 		if errors.Is(err, jetstream.ErrBucketExists) { // made by another process meanwhile
 			kv, err = b.conn.js.KeyValue(ctx, b.table.Bucket)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("opening the bucket: %w", sendError(err))
+		return fmt.Errorf("opening the bucket: %w", jetStreamError(sendError(err)))
 	}
 	b.kv = kv
 	return nil
+}
+
+// create makes the bucket as the server allows.
+func (b *Bucket[K, V]) create(ctx context.Context) (kv jetstream.KeyValue, err error) {
+	config := jetstream.KeyValueConfig{
+		Bucket:      b.table.Bucket,
+		Description: "smg: " + b.table.Kind,
+		History:     1,
+		Storage:     b.conn.storage(),
+	}
+	for _, config.Replicas = range b.conn.replicas() {
+		kv, err = b.conn.js.CreateKeyValue(ctx, config)
+		if !isTooFewServers(err) {
+			break
+		}
+	}
+	if isTooFewServers(err) {
+		err = fmt.Errorf("--nats-replicas %d: the NATS cluster is too small: %w", config.Replicas, err)
+	}
+	return kv, err
 }
 
 // reopen is the bucket of now. Revisions of an earlier one mean nothing in it.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -17,44 +17,14 @@ import (
 // sent is not kept.
 var ErrDisconnected = errors.New("not connected to NATS")
 
-// Dialer makes connections to a NATS server in this process. natsd.Server is one.
-type Dialer interface {
-	InProcessConn() (net.Conn, error)
-}
-
-// Config is how to connect.
-type Config struct {
-	// Server is the server to connect to, and to reconnect to.
-	Server Dialer
-	// Name tells connections apart in the server's lists and in log lines.
-	Name string
-	// DrainTimeout bounds [Conn.Close].
-	DrainTimeout time.Duration
-}
-
-// DefaultConfig is all but the server: the name smg, 2 s to drain.
-func DefaultConfig() Config {
-	return Config{Name: "smg", DrainTimeout: 2 * time.Second}
-}
-
-// Validate reports all faults of c.
-func (c Config) Validate() error {
-	var errs []error
-	if c.Server == nil {
-		errs = append(errs, errors.New("bus: no server to connect to"))
-	}
-	if c.DrainTimeout <= 0 {
-		errs = append(errs, fmt.Errorf("bus: a drain within %s", c.DrainTimeout))
-	}
-	return errors.Join(errs...)
-}
-
 // How a connection that is lost is noticed and made again. It is tried for ever.
 const (
 	reconnectWait   = 250 * time.Millisecond
 	reconnectJitter = 100 * time.Millisecond
 	pingInterval    = 2 * time.Second
 	pingsOut        = 2
+	dialTimeout     = 2 * time.Second
+	writeTimeout    = 2 * time.Second // of a peer that reads no more
 )
 
 // Conn is a connection to NATS that comes back by itself. It is safe for
@@ -65,6 +35,13 @@ type Conn struct {
 	metrics *metrics
 	nc      *nats.Conn
 	js      jetstream.JetStream
+
+	// What nats.go knows it guards with a lock that it holds while it dials, for
+	// seconds, so that whoever must not wait asks up.
+	up    atomic.Bool
+	made  chan struct{} // closed when nc is set
+	first chan error    // holds one: how the first attempt ended
+	news  news
 
 	closed   chan struct{}  // when nats.go has made its last callback
 	handlers sync.WaitGroup // subscriptions whose handler may be called
@@ -78,8 +55,18 @@ type Conn struct {
 
 // Connect connects to the server. Metrics are registered with reg; connections of
 // one process share them.
+//
+// With cfg.URL, a server that is not there yet is no error: it is tried for ever,
+// and the connection, which until then is not [Conn.Connected], can be used as if
+// it were lost. A server that is there and will not do is an error that says what
+// to change: one that refuses the credentials, is not trusted, is older than 2.11
+// or has no JetStream. Connect waits for one attempt at each address, of 2 s at most.
 func Connect(cfg Config, reg prometheus.Registerer, log *slog.Logger) (*Conn, error) {
 	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	urls, options, err := cfg.reach()
+	if err != nil {
 		return nil, err
 	}
 	m, err := newMetrics(reg)
@@ -90,49 +77,60 @@ func Connect(cfg Config, reg prometheus.Registerer, log *slog.Logger) (*Conn, er
 		cfg:       cfg,
 		log:       log.With("connection", cfg.Name),
 		metrics:   m,
+		made:      make(chan struct{}),
+		first:     make(chan error, 1),
 		closed:    make(chan struct{}),
 		listeners: map[int]func(){},
 		subs:      map[*nats.Subscription]func(){},
 	}
-	c.nc, err = nats.Connect("", c.options()...)
+	c.nc, err = nats.Connect(urls, append(options, c.options()...)...)
+	close(c.made)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to NATS: %w", err)
 	}
-	if c.js, err = jetstream.New(c.nc); err != nil {
+	if c.js, err = jetstream.New(c.nc); err == nil {
+		err = c.attempted(<-c.first)
+	}
+	if err != nil {
 		c.nc.Close()
-		return nil, fmt.Errorf("connecting to JetStream: %w", err)
+		<-c.closed
+		return nil, fmt.Errorf("connecting to NATS at %s: %w", cfg.Address(), err)
 	}
 	return c, nil
 }
 
 func (c *Conn) options() []nats.Option {
 	return []nats.Option{
-		nats.InProcessServer(c.cfg.Server),
 		nats.Name(c.cfg.Name),
 		nats.ReconnectBufSize(-1), // what waited for a connection is stale when there is one
 		nats.MaxReconnects(-1),
-		nats.ReconnectWait(reconnectWait),
-		nats.ReconnectJitter(reconnectJitter, reconnectJitter),
+		nats.CustomReconnectDelay(c.delay),
+		nats.Timeout(dialTimeout),
+		nats.FlusherTimeout(writeTimeout),
+		nats.ReconnectOnFlusherError(),
 		nats.PingInterval(pingInterval),
 		nats.MaxPingsOutstanding(pingsOut),
 		nats.DrainTimeout(c.cfg.DrainTimeout),
-		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) {
-			if err != nil { // nil when we close
-				c.log.Warn("connection to NATS lost", "error", err)
-			}
+		nats.ConnectHandler(c.connected),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { c.failedToConnect(err) }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { c.lost(err) }),
+		nats.ReconnectHandler(c.reconnected),
+		nats.ClosedHandler(func(*nats.Conn) {
+			c.up.Store(false)
+			close(c.closed)
 		}),
-		nats.ReconnectHandler(func(*nats.Conn) { c.reconnected() }),
-		nats.ClosedHandler(func(*nats.Conn) { close(c.closed) }),
 		nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) { c.failed(sub, err) }),
 	}
 }
 
-// Connected says whether there is a connection now.
-func (c *Conn) Connected() bool { return c.nc.IsConnected() }
+// Connected says whether there is a connection now. It does not wait.
+func (c *Conn) Connected() bool { return c.up.Load() }
 
-// OnReconnect has f called after each return of a lost connection, when all
-// subscriptions are in place again, until remove is called. f must not block, and
-// may be called once more while remove returns.
+// OnReconnect has f called after each return of a lost connection, and after the
+// first connection if Connect did not wait for it, when all subscriptions are in
+// place, until remove is called. Who calls OnReconnect first and then looks at
+// [Conn.Connected] misses no connection. f must not block, and may be called once
+// more while remove returns.
 func (c *Conn) OnReconnect(f func()) (remove func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,20 +141,6 @@ func (c *Conn) OnReconnect(f func()) (remove func()) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.listeners, n)
-	}
-}
-
-func (c *Conn) reconnected() {
-	c.metrics.reconnects.Inc()
-	c.log.Info("connected to NATS again")
-	c.mu.Lock()
-	listeners := make([]func(), 0, len(c.listeners))
-	for _, f := range c.listeners {
-		listeners = append(listeners, f)
-	}
-	c.mu.Unlock()
-	for _, f := range listeners {
-		f()
 	}
 }
 
@@ -181,22 +165,10 @@ func (c *Conn) watch(sub *nats.Subscription, lost func()) {
 	c.subs[sub] = lost
 }
 
-// failed is told of errors that no call can return.
-func (c *Conn) failed(sub *nats.Subscription, err error) {
-	c.mu.Lock()
-	lost := c.subs[sub]
-	c.mu.Unlock()
-	if lost != nil && errors.Is(err, nats.ErrSlowConsumer) {
-		lost()
-		return
-	}
-	// What else there is mends itself: watches start anew, the connection returns.
-	c.log.Debug("error on the connection to NATS", "error", err)
-}
-
 // Close lets handlers finish what has arrived, sends what was published, and
-// disconnects, within twice the drain timeout whatever happens. It returns after
-// the last call of a handler, or an error. Closing twice is closing once.
+// disconnects, within twice the drain timeout whatever happens, save that an attempt
+// to connect which is under way is waited for. It returns after the last call of a
+// handler, or an error. Closing twice is closing once.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	c.closing = true

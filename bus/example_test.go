@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -109,4 +110,50 @@ func ExampleBucket() {
 	// put http://127.0.0.1:30000
 	// deleted e55541d8-3c9c-5cfd-b229-aa837be2e0c2
 	// <nil> <nil>
+}
+
+// A selector answers selects, and an ingress asks it: what it is told comes to its
+// inbox.
+func ExampleServe() {
+	log := slog.New(slog.DiscardHandler)
+	server, err := natsd.Start(natsd.DefaultConfig(), log)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	cfg := bus.DefaultConfig()
+	cfg.Server = server
+	conn, err := bus.Connect(cfg, prometheus.NewRegistry(), log)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	cluster, err := wire.ParseCluster("default")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	const replica, incarnation = 9, 7
+	service, inbox := cluster.Select(worker.Decode, replica), cluster.Replies(incarnation)
+
+	heard := make(chan *wire.Reply)
+	var subs bus.Subscriptions
+	bus.Serve(&subs, conn, service, func(s *wire.Select) *wire.Reply {
+		return &wire.Reply{Lease: s.Lease, Replica: replica, Err: wire.ErrorOf(worker.ErrNoWorkers)}
+	})
+	bus.Join(&subs, conn, inbox, func(r *wire.Reply) { heard <- r })
+	if err := subs.Err(); err != nil {
+		fmt.Println(err)
+	}
+	ask := &wire.Select{Lease: worker.LeaseID{Incarnation: incarnation, Plan: 1, Leg: worker.Decode}, Model: "m"}
+	if err := bus.Request(conn, service, ask, inbox); err != nil {
+		fmt.Println(err)
+	}
+	r := <-heard
+	fmt.Println(service.Subject, r.Lease.Plan, r.Err.Code, errors.Is(r.Err, worker.ErrNoWorkers))
+
+	fmt.Println(subs.Stop(), conn.Close(), server.Stop())
+	// Output:
+	// smg.v1.default.select.decode.9 1 model_not_found true
+	// <nil> <nil> <nil>
 }

@@ -17,10 +17,24 @@ type Subscriptions struct {
 // Join adds a subscription, as [Subscribe] makes it. After a failure nothing more
 // is added; [Subscriptions.Err] tells of it.
 func Join[T any](s *Subscriptions, c *Conn, t wire.Topic[T], handle func(*T)) {
+	s.add(func() (*Subscription, error) { return Subscribe(c, t, handle) })
+}
+
+// JoinReplies adds an inbox, as [SubscribeReplies] makes it.
+func JoinReplies[A any](s *Subscriptions, c *Conn, t wire.Topic[A], handle func(*A), nobody func(subject string)) {
+	s.add(func() (*Subscription, error) { return SubscribeReplies(c, t, handle, nobody) })
+}
+
+// Serve adds the answering of requests, as [Answer] does it.
+func Serve[Q, A any](s *Subscriptions, c *Conn, service wire.Service[Q, A], handle func(*Q) *A) {
+	s.add(func() (*Subscription, error) { return Answer(c, service, handle) })
+}
+
+func (s *Subscriptions) add(subscribe func() (*Subscription, error)) {
 	if s.err != nil {
 		return
 	}
-	sub, err := Subscribe(c, t, handle)
+	sub, err := subscribe()
 	if err != nil {
 		s.err = err
 		return

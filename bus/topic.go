@@ -28,18 +28,34 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // wait for any of them. The error is [ErrDisconnected] when there is no
 // connection; nothing is kept to be sent later.
 func Publish[T any](c *Conn, t wire.Topic[T], v *T) error {
+	return send(c, t, "", v)
+}
+
+// send publishes v, to be answered on reply unless that is "".
+func send[T any](c *Conn, t wire.Topic[T], reply string, v *T) error {
 	buf := buffers.Get().(*[]byte)
 	defer buffers.Put(buf)
 	data, err := t.Append((*buf)[:0], v)
 	if err == nil {
 		*buf = data
-		err = sendError(c.nc.Publish(t.Subject, data))
+		err = c.publish(t.Subject, reply, data)
 	}
 	if err != nil {
 		c.metrics.publishErrors.WithLabelValues(t.Kind).Inc()
 		return fmt.Errorf("publishing on %s: %w", t.Subject, err)
 	}
 	return nil
+}
+
+func (c *Conn) publish(subject, reply string, data []byte) error {
+	switch {
+	case !c.up.Load():
+		return ErrDisconnected
+	case reply == "":
+		return sendError(c.nc.Publish(subject, data))
+	default:
+		return sendError(c.nc.PublishRequest(subject, reply, data))
+	}
 }
 
 // Subscription is a running delivery of messages to a handler.
@@ -57,26 +73,26 @@ type Subscription struct {
 // A message that cannot be decoded, or that comes when too many wait for a slow
 // handler, is dropped and counted; the first of each is logged.
 func Subscribe[T any](c *Conn, t wire.Topic[T], handle func(*T)) (*Subscription, error) {
-	s, err := subscribe(c, t, handle)
+	return SubscribeReplies(c, t, handle, nil)
+}
+
+// subscribe has receive called with the messages on subject.
+func subscribe(c *Conn, kind, subject string, receive func(*nats.Msg, *drops)) (*Subscription, error) {
+	s, err := newSubscription(c, kind, subject, receive)
 	if err != nil {
-		return nil, fmt.Errorf("subscribing to %s: %w", t.Subject, sendError(err))
+		return nil, fmt.Errorf("subscribing to %s: %w", subject, sendError(err))
 	}
 	return s, nil
 }
 
-func subscribe[T any](c *Conn, t wire.Topic[T], handle func(*T)) (*Subscription, error) {
+func newSubscription(c *Conn, kind, subject string, receive func(*nats.Msg, *drops)) (*Subscription, error) {
 	if !c.begin() {
 		return nil, ErrDisconnected
 	}
-	d := &drops{conn: c, topic: t.Kind, subject: t.Subject}
-	sub, err := c.nc.Subscribe(t.Subject, func(m *nats.Msg) {
+	d := &drops{conn: c, topic: kind, subject: subject}
+	sub, err := c.nc.Subscribe(subject, func(m *nats.Msg) {
 		d.check(m.Sub)
-		v, err := t.Decode(m.Data)
-		if err != nil {
-			d.bad(err)
-			return
-		}
-		handle(v)
+		receive(m, d)
 	})
 	if err != nil {
 		c.handlers.Done()
@@ -129,6 +145,7 @@ type drops struct {
 
 	malformed sync.Once
 	slow      sync.Once
+	mute      sync.Once
 	late      atomic.Bool // once behind, always watched
 
 	mu      sync.Mutex
@@ -139,6 +156,18 @@ func (d *drops) bad(err error) {
 	d.conn.metrics.dropped.WithLabelValues(d.topic, malformed).Inc()
 	d.malformed.Do(func() {
 		d.conn.log.Warn("dropped a message that cannot be read; further ones are only counted",
+			"subject", d.subject, "error", err)
+	})
+}
+
+// unanswered is told that an answer was not sent. That the connection is gone is
+// known.
+func (d *drops) unanswered(err error) {
+	if errors.Is(err, ErrDisconnected) {
+		return
+	}
+	d.mute.Do(func() {
+		d.conn.log.Warn("an answer could not be sent; further ones are only counted",
 			"subject", d.subject, "error", err)
 	})
 }

@@ -50,7 +50,8 @@ func (b *Bucket[K, V]) Watch(ctx context.Context, ev Events[K, V]) error {
 		if started {
 			failing = false
 		}
-		if err != nil && !failing {
+		// That there is no connection is told where it is noticed.
+		if err != nil && !failing && !errors.Is(err, ErrDisconnected) {
 			failing = true
 			b.conn.log.Warn("watching a bucket failed; it is tried again until it works", "bucket", b.table.Bucket, "error", err)
 		}

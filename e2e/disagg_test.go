@@ -102,7 +102,7 @@ func TestNothingIsLeftOfLegs(t *testing.T) {
 	}{
 		{"pd", serveRoles(t, roles{prefill: 2, decode: 2}, "--", "--time-scale", "0.01"), `{"model":"sim","messages":[{"role":"user","content":"question %d"}],"stream":%v,"max_tokens":20,"ignore_eos":true}`},
 		{
-			"epd", serveRoles(t, roles{encode: 1, prefill: 2, decode: 1}, "--prefill-args", "--kv-lease 500ms", "--", "--time-scale", "0.01"),
+			"epd", serveRoles(t, roles{encode: 1, prefill: 2, decode: 1}, "--prefill-args", "--kv-lease 5s", "--", "--time-scale", "0.01"),
 			`{"model":"sim","messages":[{"role":"user","content":[{"type":"text","text":"question %d"},{"type":"image_url","image_url":{"url":"` + picture + `"}}]}],"stream":%v,"max_tokens":20,"ignore_eos":true}`,
 		},
 	}

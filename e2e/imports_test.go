@@ -117,6 +117,8 @@ func TestWhatBinariesLink(t *testing.T) {
 		program string
 		not     []string
 	}{
+		{"cmd/smg-selector", []string{"github.com/nats-io/nats-server", module + "/bus/natsd", module + "/ingress", module + "/legs/client", module + "/cmd/internal/gateway"}},
+		{"cmd/smg-ingress", []string{"github.com/nats-io/nats-server", module + "/bus/natsd"}},
 		{"cmd/smg-sim", []string{"github.com/nats-io", module + "/ingress", module + "/legs", module + "/engine"}},
 	}
 	for _, tt := range tests {

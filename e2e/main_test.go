@@ -41,7 +41,7 @@ func run(m *testing.M) int {
 	if underRace {
 		args = append(args, "-race")
 	}
-	cmd := exec.Command("go", append(args, "./cmd/smg", "./cmd/smg-sim")...)
+	cmd := exec.Command("go", append(args, "./cmd/smg", "./cmd/smg-ingress", "./cmd/smg-selector", "./cmd/smg-sim")...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = "..", os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "building the programs:", err)

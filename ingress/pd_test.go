@@ -27,7 +27,7 @@ func startPD(t *testing.T, kind simhttp.Kind, opts ...option) *disaggregated {
 	t.Helper()
 	cfg := simtest.Config()
 	cfg.Kind, cfg.Model = kind, "m"
-	cfg.Disagg.Lease = 300 * time.Millisecond // what nobody fetches falls soon
+	cfg.Disagg.Lease = 3 * time.Second // what nobody fetches falls; a busy machine must not make the rest fall
 	return inFront(t, simtest.StartPD(t, 2, 2, cfg), kind, PD, opts...)
 }
 
@@ -35,7 +35,7 @@ func startEPD(t *testing.T, opts ...option) *disaggregated {
 	t.Helper()
 	cfg := simtest.Config()
 	cfg.Model = "m"
-	cfg.Disagg.Lease = 300 * time.Millisecond // what nobody fetches falls soon
+	cfg.Disagg.Lease = 3 * time.Second // what nobody fetches falls; a busy machine must not make the rest fall
 	return inFront(t, simtest.StartEPD(t, 2, 2, 2, cfg), simhttp.VLLM, EPD, opts...)
 }
 

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 
 	"smg/ingress/body"
@@ -77,10 +78,22 @@ func (x *exchange) planWhole(tried []worker.ID) (*Plan, error) {
 	return &x.whole, nil
 }
 
-// counted counts the selections of a plan.
+// counted counts the selections of a plan, and tells the client of those that were
+// made without a selector.
 func (x *exchange) counted(p *Plan) {
+	var degraded []string
 	for c := range p.calls() {
 		x.srv.metrics.selected(&c.pick, x.query.model)
+		if name := c.leg().String(); c.pick.Degraded && !slices.Contains(degraded, name) {
+			degraded = append(degraded, name)
+		}
+	}
+	const header = "X-Smg-Degraded"
+	switch h := x.w.Header(); {
+	case len(degraded) > 0:
+		h.Set(header, strings.Join(degraded, ","))
+	case len(h[header]) > 0:
+		h.Del(header) // of an earlier attempt
 	}
 }
 

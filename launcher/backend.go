@@ -111,22 +111,17 @@ func (c Config) program(b backend) (string, error) {
 		}
 		return path, nil
 	}
+	find := lookPath
 	if b.bundled {
-		self, err := os.Executable()
-		if err != nil {
-			self = "" // the other places remain
-		}
-		if path, ok := bundledPath(b.program, self, c.Environ); ok {
-			return path, nil
-		}
+		find = findBundled
 	}
-	path, err := lookPath(b.program, c.Environ)
+	path, err := find(b.program, c.Environ)
 	if err == nil {
 		return path, nil
 	}
 	where, hint := b.program+" is not on PATH", "install "+b.program+", or give its path with --engine-bin"
 	if b.bundled {
-		where = b.program + " is neither beside this program, nor in SMG_BIN_DIR, nor on PATH"
+		where = nowhere(b.program)
 		hint = "set SMG_BIN_DIR to the folder that holds " + b.program + ", or give its path with --engine-bin"
 	}
 	return "", &LaunchError{
@@ -134,6 +129,34 @@ func (c Config) program(b backend) (string, error) {
 		detail: []string{where},
 		hint:   hint,
 	}
+}
+
+// Program finds a program that is shipped along with this one: beside it, then in
+// SMG_BIN_DIR, then on PATH, both of environ.
+func Program(name string, environ []string) (string, error) {
+	path, err := findBundled(name, environ)
+	if err != nil {
+		return "", &LaunchError{
+			what: "the program " + name + " was not found", detail: []string{nowhere(name)},
+			hint: "set SMG_BIN_DIR to the folder that holds " + name, cause: err,
+		}
+	}
+	return path, nil
+}
+
+func nowhere(name string) string {
+	return name + " is neither beside this program, nor in SMG_BIN_DIR, nor on PATH"
+}
+
+func findBundled(name string, environ []string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		self = "" // the other places remain
+	}
+	if path, ok := bundledPath(name, self, environ); ok {
+		return path, nil
+	}
+	return lookPath(name, environ)
 }
 
 // bundledPath looks for a program of ours: beside the executable self, whose

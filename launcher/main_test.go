@@ -102,6 +102,12 @@ func fakeEngine(behaviour string) {
 					w.WriteHeader(status)
 				}))
 			}()
+		case "inherit": // serves the listener that it was given
+			l, err := net.FileListener(os.NewFile(3, "listener"))
+			if err != nil {
+				panic(err)
+			}
+			go func() { _ = http.Serve(l, http.NotFoundHandler()) }()
 		case "hang": // for ever, or until told to leave
 			select {}
 		}

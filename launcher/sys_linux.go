@@ -19,6 +19,12 @@ func sessionAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
 }
 
+// serviceAttr is sessionAttr for a program of ours, which has nothing to finish once
+// its parent is gone.
+func serviceAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+}
+
 // awaitExit returns when the child has exited, without reaping it: until it is
 // reaped its number cannot belong to anybody else.
 func awaitExit(cmd *exec.Cmd) {

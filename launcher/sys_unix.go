@@ -12,6 +12,8 @@ import (
 // here: engines survive a launcher that is killed hard.
 func sessionAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
+func serviceAttr() *syscall.SysProcAttr { return sessionAttr() }
+
 // awaitExit returns when the child has exited. It reaps it as well, so a group
 // signal that comes right after may be late.
 func awaitExit(cmd *exec.Cmd) { _ = cmd.Wait() }

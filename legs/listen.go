@@ -12,7 +12,14 @@ func (s *Service) subscribe(subs *bus.Subscriptions) error {
 	bus.Join(subs, s.bus, c.Leases(leg), s.onLeases)
 	bus.Join(subs, s.bus, c.State(leg), s.onState)
 	bus.Join(subs, s.bus, c.Beat(leg), s.onBeat)
+	bus.Serve(subs, s.bus, c.Select(leg, s.cfg.Replica), s.answer)
 	return subs.Err()
+}
+
+// answer is Select for an ingress in another process.
+func (s *Service) answer(ask *wire.Select) *wire.Reply {
+	pick, err := s.Select(ask)
+	return &wire.Reply{Lease: ask.Lease, Replica: s.cfg.Replica, Pick: pick, Err: wire.ErrorOf(err)}
 }
 
 // onLeases folds what an ingress tells of its calls.

@@ -148,9 +148,6 @@ func (s *Service) Run(ctx context.Context) error {
 	if err := s.subscribe(&subs); err != nil {
 		return errors.Join(err, subs.Stop())
 	}
-	s.mu.Lock()
-	s.readiness.Connected(s.now())
-	s.mu.Unlock()
 	remove := s.bus.OnReconnect(func() {
 		now := s.now()
 		s.fold.Reconnected(now)
@@ -160,6 +157,11 @@ func (s *Service) Run(ctx context.Context) error {
 		s.readiness.Connected(now)
 	})
 	defer remove()
+	if s.bus.Connected() { // after the line above, so that no connection is missed
+		s.mu.Lock()
+		s.readiness.Connected(s.now())
+		s.mu.Unlock()
+	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.watchWorkers(ctx) })
 	g.Go(func() error {

@@ -18,7 +18,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PROGRAMS = ("smg", "smg-sim")
+PROGRAMS = ("smg", "smg-ingress", "smg-selector", "smg-sim")
 VERSION_VARIABLE = "smg/cmd/internal/version.Version"
 
 # The programs are static, so the glibc and musl levels are nominal. The macOS floor

@@ -74,3 +74,46 @@ func BenchmarkLeaseBeat(b *testing.B) {
 		}
 	}
 }
+
+// A select with a key, and its answer.
+func BenchmarkSelect(b *testing.B) {
+	id := worker.LeaseID{Incarnation: 1 << 60, Plan: 1_000_000, Leg: worker.Prefill}
+	ask := &Select{
+		Lease: id, Model: "meta-llama/Llama-3.1-8B-Instruct", Key: worker.HashKey(worker.KeyHeader, "key"), Tokens: 500,
+	}
+	reply := &Reply{Lease: id, Replica: 1 << 60, Pick: Pick{
+		Worker: &worker.Spec{
+			ID: testID(1), URL: "http://10.0.0.1:8000", Leg: worker.Prefill, Runtime: worker.SGLang,
+			Models: []worker.Model{{ID: ask.Model}}, BootstrapHost: "10.0.0.1", BootstrapPort: 8998,
+		},
+		Epoch: 1790000000000, Policy: "consistent_hashing", Branch: "routing_key_hit",
+	}}
+	for _, m := range []struct {
+		name  string
+		codec codec
+		value any
+	}{{"select", askCodec, ask}, {"reply", replyCodec, reply}} {
+		data, err := m.codec.append(nil, m.value)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(m.name+"/encode", func(b *testing.B) {
+			buf := make([]byte, 0, len(data))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := m.codec.append(buf, m.value); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(len(data)), "B/message")
+		})
+		b.Run(m.name+"/decode", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := m.codec.decode(data); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -58,6 +58,8 @@ var (
 	stateCodec = codecOf(AppendRecords, DecodeRecords, func() proto.Message { return &wirepb.Records{} })
 	beatCodec  = codecOf(AppendBeat, DecodeBeat, func() proto.Message { return &wirepb.Beat{} })
 	specCodec  = codecOf(AppendSpec, DecodeSpec, func() proto.Message { return &wirepb.Worker{} })
+	askCodec   = codecOf(AppendSelect, DecodeSelect, func() proto.Message { return &wirepb.Select{} })
+	replyCodec = codecOf(AppendReply, DecodeReply, func() proto.Message { return &wirepb.Reply{} })
 )
 
 func testID(n int) worker.ID { return worker.IDOf(fmt.Sprintf("http://10.0.0.%d:8000", n)) }
@@ -130,6 +132,31 @@ func recordings() []recording {
 			Priority: -5, Cost: 0.25,
 			BootstrapHost: "10.0.0.1", BootstrapPort: 8998, BootstrapSource: "cli", Conflict: "bootstrap_port_conflict",
 			RegisteredAt: time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC),
+		}},
+		{name: "select-full", codec: askCodec, want: &Select{
+			Lease: worker.LeaseID{Incarnation: incarnation, Plan: 7, Leg: worker.Encode, Item: 65535},
+			Model: "ラマ\xff", Key: worker.HashKey(worker.KeyImplicit, "key"), Target: "+3\xfe",
+			Tokens: 1 << 40, Skip: []worker.ID{testID(1), testID(2)},
+		}},
+		{name: "select-least", codec: askCodec, want: &Select{Lease: worker.LeaseID{Incarnation: 1, Plan: 1}}},
+		{name: "reply-pick", codec: replyCodec, want: &Reply{
+			Lease:   worker.LeaseID{Incarnation: incarnation, Plan: 7, Leg: worker.Prefill, Item: 65535},
+			Replica: 0xfedcba9876543210,
+			Pick: Pick{
+				Worker: &worker.Spec{
+					ID: testID(1), URL: "http://10.0.0.1:8000", Leg: worker.Prefill, Mode: worker.GRPC, Runtime: worker.SGLang,
+					Models: []worker.Model{{ID: "meta/llama"}}, BootstrapHost: "10.0.0.1", BootstrapPort: 8998,
+				},
+				Epoch: 1790000000000, Probe: true, Policy: "cache_aware", Branch: "prefix",
+			},
+		}},
+		{name: "reply-least", codec: replyCodec, want: &Reply{
+			Lease: worker.LeaseID{Incarnation: 1, Plan: 1}, Replica: 1,
+			Pick: Pick{Worker: &worker.Spec{ID: testID(1), URL: "http://10.0.0.1:8000"}},
+		}},
+		{name: "reply-error", codec: replyCodec, want: &Reply{
+			Lease: worker.LeaseID{Incarnation: 1, Plan: 1, Leg: worker.Decode}, Replica: 1,
+			Err: &Error{Code: CodeOverloaded, Message: "every worker is overloaded"},
 		}},
 		{name: "worker-least", codec: specCodec, want: &worker.Spec{ID: testID(1), URL: "http://10.0.0.1:8000"}},
 	}

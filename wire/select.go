@@ -10,7 +10,7 @@ import (
 // ErrSelectionUnavailable is the answer when no selector replica can be asked.
 var ErrSelectionUnavailable = errors.New("no selector answers")
 
-// Select asks a leg's selector for one worker.
+// Select asks a leg's selector for one worker. All but Now travels.
 type Select struct {
 	Lease  worker.LeaseID
 	Model  string // canonical id or alias, "" for a request that names no model
@@ -24,7 +24,10 @@ type Select struct {
 // Pick is a selector's answer: a worker on which the lease is counted already.
 type Pick struct {
 	Worker *worker.Spec
+	Epoch  uint64 // of the process behind the worker's URL, 0 when unknown
 	Probe  bool   // the call probes a half-open breaker
 	Policy string // the policy's name, for labels and logs
 	Branch string // which of its branches decided, "" if it has none
+	// Degraded says that the ingress chose by itself. It does not travel.
+	Degraded bool
 }

@@ -51,6 +51,20 @@ func goodSpec() *wirepb.Worker {
 	return &wirepb.Worker{Id: id[:], Url: "http://a", Leg: wirepb.Leg_LEG_REGULAR, Mode: wirepb.Mode_MODE_HTTP}
 }
 
+func goodSelect() *wirepb.Select {
+	return &wirepb.Select{Incarnation: 1, Plan: 1, Leg: wirepb.Leg_LEG_DECODE, Key: &wirepb.Key{
+		Source: wirepb.KeySource_KEY_SOURCE_HEADER, Sum: make([]byte, 16),
+	}}
+}
+
+func goodReply() *wirepb.Reply {
+	id := testID(1)
+	return &wirepb.Reply{
+		Incarnation: 1, Plan: 1, Leg: wirepb.Leg_LEG_DECODE, Replica: 1,
+		Pick: &wirepb.Pick{Worker: id[:], Url: "http://a", Leg: wirepb.Leg_LEG_DECODE, Mode: wirepb.Mode_MODE_HTTP},
+	}
+}
+
 // spoil is a case: what is done to a good message, and what the error says.
 type spoil[M any] struct {
 	name string
@@ -179,6 +193,56 @@ func TestDecodeSpecIsStrict(t *testing.T) {
 	})
 }
 
+func TestDecodeSelectIsStrict(t *testing.T) {
+	long := make([]byte, maxClip+1)
+	runSpoils(t, goodSelect, askCodec, []spoil[*wirepb.Select]{
+		{"no incarnation", func(m *wirepb.Select) { m.Incarnation = 0 }, "incarnation is 0"},
+		{"no plan", func(m *wirepb.Select) { m.Plan = 0 }, "plan number is 0"},
+		{"no leg", func(m *wirepb.Select) { m.Leg = 0 }, "unknown leg 0"},
+		{"newer leg", func(m *wirepb.Select) { m.Leg = 5 }, "unknown leg 5"},
+		{"item", func(m *wirepb.Select) { m.Item = 1 << 16 }, "item 65536"},
+		{"model", func(m *wirepb.Select) { m.Model = long }, "the model has 4100"},
+		{"target", func(m *wirepb.Select) { m.Target = long }, "the target has 4100"},
+		{"short key", func(m *wirepb.Select) { m.Key.Sum = m.Key.Sum[1:] }, "key has 15 bytes"},
+		{"tokens", func(m *wirepb.Select) { m.Tokens = 1 << 63 }, "tokens"},
+		{"torn id", func(m *wirepb.Select) { m.Skip = long[:17] }, "have 17 bytes"},
+		{"zero id", func(m *wirepb.Select) { m.Skip = long[:16] }, "without an id"},
+		{"too many to skip", func(m *wirepb.Select) {
+			id := testID(1)
+			m.Skip = bytes.Repeat(id[:], MaxList+1)
+		}, "4097 workers to skip"},
+	})
+}
+
+func TestDecodeReplyIsStrict(t *testing.T) {
+	long := strings.Repeat("x", MaxString+1)
+	refusal := func(m *wirepb.Reply, message string) {
+		m.Pick, m.Error = nil, &wirepb.Error{Code: wirepb.ErrorCode_ERROR_CODE_INTERNAL, Message: message}
+	}
+	runSpoils(t, goodReply, replyCodec, []spoil[*wirepb.Reply]{
+		{"no incarnation", func(m *wirepb.Reply) { m.Incarnation = 0 }, "incarnation is 0"},
+		{"no plan", func(m *wirepb.Reply) { m.Plan = 0 }, "plan number is 0"},
+		{"newer leg", func(m *wirepb.Reply) { m.Leg = 5 }, "unknown leg 5"},
+		{"item", func(m *wirepb.Reply) { m.Item = 1 << 16 }, "item 65536"},
+		{"no replica", func(m *wirepb.Reply) { m.Replica = 0 }, "no replica"},
+		{"nothing", func(m *wirepb.Reply) { m.Pick = nil }, "neither a pick nor an error"},
+		{"both", func(m *wirepb.Reply) { m.Error = &wirepb.Error{} }, "both a pick and an error"},
+		{"long error", func(m *wirepb.Reply) { refusal(m, long) }, "the error has 4097"},
+		{"no worker", func(m *wirepb.Reply) { m.Pick.Worker = nil }, "id has 0 bytes"},
+		{"zero worker", func(m *wirepb.Reply) { m.Pick.Worker = make([]byte, 16) }, "no id"},
+		{"no URL", func(m *wirepb.Reply) { m.Pick.Url = "" }, "no URL"},
+		{"long URL", func(m *wirepb.Reply) { m.Pick.Url = long }, "the URL has 4097"},
+		{"worker of a newer leg", func(m *wirepb.Reply) { m.Pick.Leg = 5 }, "unknown leg 5"},
+		{"worker of a newer mode", func(m *wirepb.Reply) { m.Pick.Mode = 3 }, "mode 3"},
+		{"runtime", func(m *wirepb.Reply) { m.Pick.Runtime = long }, "the runtime has"},
+		{"model", func(m *wirepb.Reply) { m.Pick.Model = long }, "the model has"},
+		{"host", func(m *wirepb.Reply) { m.Pick.BootstrapHost = long }, "the bootstrap host has"},
+		{"port", func(m *wirepb.Reply) { m.Pick.BootstrapPort = 65536 }, "port 65536"},
+		{"policy", func(m *wirepb.Reply) { m.Pick.Policy = long }, "the policy has"},
+		{"branch", func(m *wirepb.Reply) { m.Pick.Branch = long }, "the branch has"},
+	})
+}
+
 // Encoders turn down what decoders would.
 func TestEncodersAreStrict(t *testing.T) {
 	id := testID(1)
@@ -224,6 +288,16 @@ func TestEncodersAreStrict(t *testing.T) {
 		{"unknown mode", specCodec, &worker.Spec{ID: id, URL: "u", Mode: 2}, "unknown connection mode 2"},
 		{"no UTF-8", specCodec, &worker.Spec{ID: id, URL: "\xff"}, "UTF-8"},
 		{"far from now", specCodec, &worker.Spec{ID: id, URL: "u", RegisteredAt: time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC)}, "registered in 3000"},
+		{"select of no plan", askCodec, &Select{Lease: worker.LeaseID{Incarnation: 1}}, "plan number is 0"},
+		{"select of an unknown leg", askCodec, &Select{Lease: lease(1, 1, 4)}, "unknown leg(4)"},
+		{"select with a key of an unknown source", askCodec, &Select{Lease: lease(1, 1, 0), Key: worker.Key{Source: 3}}, "unknown source 3"},
+		{"select of negative tokens", askCodec, &Select{Lease: lease(1, 1, 0), Tokens: -1}, "-1 tokens"},
+		{"empty reply", replyCodec, &Reply{Lease: lease(1, 1, 0), Replica: 1}, "neither"},
+		{"double reply", replyCodec, &Reply{Lease: lease(1, 1, 0), Replica: 1, Err: &Error{}, Pick: Pick{Worker: many}}, "both"},
+		{"reply with an unknown code", replyCodec, &Reply{Lease: lease(1, 1, 0), Replica: 1, Err: &Error{Code: 8}}, "unknown code(8)"},
+		{"reply with an unknown mode", replyCodec, &Reply{
+			Lease: lease(1, 1, 0), Replica: 1, Pick: Pick{Worker: &worker.Spec{ID: id, URL: "u", Mode: 2}},
+		}, "unknown connection mode 2"},
 		{"too large", specCodec, many, "bytes are more than 1048576"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -240,7 +314,7 @@ func TestEncodersAreStrict(t *testing.T) {
 }
 
 func TestTooLargeMessage(t *testing.T) {
-	for _, c := range []codec{batchCodec, stateCodec, beatCodec, specCodec} {
+	for _, c := range []codec{batchCodec, stateCodec, beatCodec, specCodec, askCodec, replyCodec} {
 		if _, err := c.decode(make([]byte, MaxMessage+1)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("got %v, want %v", err, ErrMalformed)
 		}
@@ -264,12 +338,20 @@ func TestNewerMessages(t *testing.T) {
 	state.Records[0].Status, state.Records[0].Breaker = 99, -3
 	beat := goodBeat()
 	beat.Policies[0].Reads = []wirepb.Reads{99, wirepb.Reads_READS_TEXT, -1}
+	keyed := goodSelect()
+	keyed.Key.Source = 99
+	refused := goodReply()
+	refused.Pick, refused.Error = nil, &wirepb.Error{Code: 99, Message: "m"}
 	for _, tt := range []struct {
 		name  string
 		codec codec
 		data  []byte
 		want  any
 	}{
+		{"select", askCodec, mustMarshal(t, keyed), &Select{Lease: lease.ID}},
+		{"reply", replyCodec, mustMarshal(t, refused), &Reply{
+			Lease: lease.ID, Replica: 1, Err: &Error{Code: CodeInternal, Message: "m"},
+		}},
 		{"leases", batchCodec, mustMarshal(t, batch), &worker.Batch{
 			Ingress: "i", Incarnation: 1, Leg: worker.Decode, Seq: 1,
 			Entries: []worker.Entry{{Kind: worker.EntryEnd, Lease: lease}},

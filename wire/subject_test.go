@@ -46,6 +46,8 @@ func TestSubjects(t *testing.T) {
 		{c.Leases(worker.Regular).Subject, "smg.v1.default.leases.regular"},
 		{c.State(worker.Prefill).Subject, "smg.v1.default.state.prefill"},
 		{c.Beat(worker.Decode).Subject, "smg.v1.default.beat.decode"},
+		{c.Select(worker.Decode, 18446744073709551615).Subject, "smg.v1.default.select.decode.18446744073709551615"},
+		{c.Replies(42).Subject, "smg.v1.default.replies.42"},
 		{c.Workers().Bucket, "smg_v1_default_workers"},
 		{c.Workers().FormatKey(testID(1)), testID(1).String()},
 	} {
@@ -55,7 +57,7 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// A message on the subject of another leg, a value under the key of another
+// A message on the subject of another leg or incarnation, a value under the key of another
 // worker, and a key that is no id are malformed.
 func TestMisplacedMessages(t *testing.T) {
 	c, err := ParseCluster("default")
@@ -67,7 +69,9 @@ func TestMisplacedMessages(t *testing.T) {
 	_, spec := c.Workers().Decode(testID(2), mustMarshal(t, goodSpec()))
 	_, junk := c.Workers().ParseKey("junk")
 	_, form := c.Workers().ParseKey(strings.ToUpper(testID(1).String()))
-	for name, err := range map[string]error{"batch": batch, "beat": beat, "spec": spec, "junk": junk, "form": form} {
+	_, ask := c.Select(worker.Prefill, 1).Decode(mustMarshal(t, goodSelect()))
+	_, reply := c.Replies(2).Decode(mustMarshal(t, goodReply()))
+	for name, err := range map[string]error{"select": ask, "reply": reply, "batch": batch, "beat": beat, "spec": spec, "junk": junk, "form": form} {
 		if !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: got %v, want %v", name, err, ErrMalformed)
 		}

@@ -82,18 +82,33 @@ func (p *Pool) SetFirst(first bool) { p.first.Store(first) }
 func (p *Pool) Take(ask *Ask, choose func(*View) int) (Taken, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := p.set.Load()
-	if !p.view.prepare(s, ask.Skip, p.first.Load(), p.admit) {
-		return Taken{}, s.reason()
+	w, err := p.choose(ask.Skip, choose)
+	if err != nil {
+		return Taken{}, err
 	}
-	i := choose(&p.view)
-	if i < 0 {
-		return Taken{}, ErrDeclined
-	}
-	w := s.available[i]
 	t := Taken{Worker: w, Probe: w.Record.Breaker == HalfOpen}
 	p.fold.Grant(Lease{ID: ask.Lease, Worker: w.Spec.ID, Tokens: ask.Tokens, Probe: t.Probe}, w.Load, ask.Now)
 	return t, nil
+}
+
+// Peek is Take without counting: for whoever counts elsewhere.
+func (p *Pool) Peek(skip []ID, choose func(*View) int) (*Worker, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.choose(skip, choose)
+}
+
+// choose runs a choice over the set of now. p.mu is held.
+func (p *Pool) choose(skip []ID, choose func(*View) int) (*Worker, error) {
+	s := p.set.Load()
+	if !p.view.prepare(s, skip, p.first.Load(), p.admit) {
+		return nil, s.reason()
+	}
+	i := choose(&p.view)
+	if i < 0 {
+		return nil, ErrDeclined
+	}
+	return s.available[i], nil
 }
 
 // find is the place of a spec in the roster.

@@ -233,6 +233,16 @@ func (w *LeaseWriter) Open() int {
 	return len(w.open)
 }
 
+// Worker is whom an open lease is on, or the zero ID.
+func (w *LeaseWriter) Worker(id LeaseID) ID {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if h := w.find(id); h != nil {
+		return h.lease.Worker
+	}
+	return ID{}
+}
+
 // Active is the number of open leases of one worker.
 func (w *LeaseWriter) Active(id ID) int {
 	w.mu.Lock()

@@ -11,6 +11,7 @@ import (
 type answer struct {
 	want []byte  // nil: anything
 	keep *[]byte // where the content goes, if anywhere
+	mark []byte  // looked for in the head, unless empty
 
 	began bool
 	head  []byte // as far as it has come, while it is not whole
@@ -19,10 +20,12 @@ type answer struct {
 	close bool
 	at    int // content bytes so far
 	fault error
+
+	marked bool // the head has the mark
 }
 
 // reset makes a ready for the next answer.
-func (a *answer) reset() { *a = answer{want: a.want, keep: a.keep, head: a.head[:0]} }
+func (a *answer) reset() { *a = answer{want: a.want, keep: a.keep, mark: a.mark, head: a.head[:0]} }
 
 // feed follows p. done says that the answer is whole; a fault ends it for good.
 func (a *answer) feed(p []byte) (done bool, fault error) {
@@ -73,6 +76,7 @@ func (a *answer) takeHead(p []byte) ([]byte, error) {
 		return nil, ErrStatus
 	}
 	a.in, a.close, a.body = true, head.Close, head.Body()
+	a.marked = len(a.mark) > 0 && bytes.Contains(src[:head.Size], a.mark)
 	return src[head.Size:], nil
 }
 

@@ -12,12 +12,18 @@ import (
 type Config struct {
 	// Addr is the subject's address and port.
 	Addr netip.AddrPort
-	// Connections is how many are kept open.
+	// Also are further subjects. Each request is sent to them at the same moment as
+	// to Addr, and is answered when all have given the answer that is wanted.
+	Also []netip.AddrPort
+	// Connections is how many are kept open to each of them.
 	Connections int
 	// Request is sent as it is each time: head and body.
 	Request []byte
 	// Body is the content that every answer, a 200, has to have; nil takes any.
 	Body []byte
+	// Mark, unless empty, is text to look for in the heads of answers, in upper and
+	// lower case as it is; [Result.Marked] counts those with it.
+	Mark []byte
 	// Timeout bounds the wait for answers that are outstanding at the end.
 	Timeout time.Duration
 }
@@ -25,8 +31,10 @@ type Config struct {
 // Validate names all that is wrong with the configuration.
 func (c *Config) Validate() error {
 	var faults []error
-	if !c.Addr.IsValid() || c.Addr.Port() == 0 {
-		faults = append(faults, fmt.Errorf("address %s: no address with a port", c.Addr))
+	for _, addr := range c.addrs() {
+		if !addr.IsValid() || addr.Port() == 0 {
+			faults = append(faults, fmt.Errorf("address %s: no address with a port", addr))
+		}
 	}
 	if c.Connections < 1 {
 		faults = append(faults, fmt.Errorf("%d connections: one is the least", c.Connections))
@@ -38,6 +46,11 @@ func (c *Config) Validate() error {
 		faults = append(faults, fmt.Errorf("timeout %s: not positive", c.Timeout))
 	}
 	return errors.Join(faults...)
+}
+
+// addrs are all that a request is sent to.
+func (c *Config) addrs() []netip.AddrPort {
+	return append([]netip.AddrPort{c.Addr}, c.Also...)
 }
 
 // Post renders a POST request of a JSON body.

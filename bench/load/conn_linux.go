@@ -10,22 +10,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// conn is one connection: at most one request is under way on it.
+// slot is a connection to each address: at most one request is under way on it.
+type slot struct {
+	conns []*conn
+
+	moment time.Duration // that its request was meant for
+	first  time.Duration // when the last of its answers began
+	open   int           // answers that are not there yet
+	marked bool          // one of them was
+}
+
+// conn is one connection of a slot.
 type conn struct {
 	fd     int
 	index  int32
+	addr   netip.AddrPort
+	slot   *slot
 	answer answer
 
-	busy   bool
-	moment time.Duration // that its request was meant for
-	first  time.Duration // when its answer began
-	rest   []byte        // of the request
-	full   bool          // the socket takes no more of it now
+	busy bool   // its answer is not there yet
+	rest []byte // of the request
+	full bool   // the socket takes no more of it now
 }
 
 // open connects c.
 func (d *Driver) open(c *conn) error {
-	family, addr := sockaddr(d.cfg.Addr)
+	family, addr := sockaddr(c.addr)
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("creating a socket: %w", err)
@@ -38,7 +48,7 @@ func (d *Driver) open(c *conn) error {
 		os.NewSyscallError("epoll_ctl", unix.EpollCtl(d.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: c.index})),
 	)
 	if err != nil {
-		return errors.Join(fmt.Errorf("connecting to %s: %w", d.cfg.Addr, err), c.close())
+		return errors.Join(fmt.Errorf("connecting to %s: %w", c.addr, err), c.close())
 	}
 	c.full = false
 	return nil
@@ -129,7 +139,7 @@ func (d *Driver) serve(r *run, c *conn, events uint32) error {
 		return r.failed(c, ErrSurplus)
 	}
 	if !c.answer.began {
-		c.first = r.now()
+		c.slot.first = r.now()
 	}
 	done, fault := c.answer.feed(d.buf[:n])
 	switch {
@@ -141,7 +151,7 @@ func (d *Driver) serve(r *run, c *conn, events uint32) error {
 	closes := c.answer.close
 	r.answered(c)
 	if closes {
-		return r.failed(c, nil) // nothing is under way: only replaced
+		return r.replace(c)
 	}
 	return nil
 }

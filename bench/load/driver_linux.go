@@ -15,7 +15,8 @@ import (
 type Driver struct {
 	cfg   Config
 	epoll int
-	conns []*conn
+	slots []*slot
+	conns []*conn // of all slots, by index
 	buf   []byte
 }
 
@@ -29,11 +30,16 @@ func Dial(cfg Config) (*Driver, error) {
 		return nil, fmt.Errorf("creating an epoll: %w", err)
 	}
 	d := &Driver{cfg: cfg, epoll: epoll, buf: make([]byte, 256<<10)}
-	for i := range cfg.Connections {
-		c := &conn{fd: -1, index: int32(i), answer: answer{want: cfg.Body}}
-		d.conns = append(d.conns, c)
-		if err := d.open(c); err != nil {
-			return nil, errors.Join(err, d.Close())
+	for range cfg.Connections {
+		s := &slot{}
+		d.slots = append(d.slots, s)
+		for _, addr := range cfg.addrs() {
+			c := &conn{fd: -1, index: int32(len(d.conns)), addr: addr, slot: s, answer: answer{want: cfg.Body, mark: cfg.Mark}}
+			s.conns = append(s.conns, c)
+			d.conns = append(d.conns, c)
+			if err := d.open(c); err != nil {
+				return nil, errors.Join(err, d.Close())
+			}
 		}
 	}
 	return d, nil
@@ -71,7 +77,8 @@ func (d *Driver) Saturate(ctx context.Context, length time.Duration) (Result, er
 	return r.run(r.sendNext)
 }
 
-// One sends a single request and returns its answer's content.
+// One sends a single request and returns its answer's content, that of Addr where
+// several subjects are asked.
 func (d *Driver) One(ctx context.Context) ([]byte, error) {
 	var content []byte
 	first := &d.conns[0].answer
@@ -95,7 +102,7 @@ type run struct {
 	moments []time.Duration // open loop
 	length  time.Duration   // closed loop
 	next    int             // of moments
-	free    []*conn         // first freed first
+	free    []*slot         // first freed first
 	head    int             // of free
 	freed   time.Duration   // when the last request that found no connection could be sent
 	busy    int
@@ -104,7 +111,7 @@ type run struct {
 }
 
 func (d *Driver) begin(ctx context.Context, n int) *run {
-	r := &run{d: d, ctx: ctx, free: slices.Clone(d.conns)}
+	r := &run{d: d, ctx: ctx, free: slices.Clone(d.slots)}
 	r.res.Latency = make([]time.Duration, 0, n)
 	r.res.FirstByte = make([]time.Duration, 0, n)
 	r.res.Late = make([]time.Duration, 0, n)
@@ -202,48 +209,75 @@ func (r *run) sendNext(now time.Duration) (wait time.Duration, more bool) {
 	return r.length - now, true
 }
 
-// send sends on the connection that has been free for longest.
+// send sends on the slot that has been free for longest.
 func (r *run) send(moment time.Duration) {
-	c := r.free[r.head]
+	s := r.free[r.head]
 	r.head++
-	c.answer.reset()
-	c.moment, c.busy, c.rest = moment, true, r.d.cfg.Request
+	s.moment, s.open, s.marked = moment, len(s.conns), false
 	r.busy++
 	r.res.Sent++
-	r.d.write(c)
+	for _, c := range s.conns {
+		c.answer.reset()
+		c.busy, c.rest = true, r.d.cfg.Request
+		r.d.write(c)
+	}
 }
 
-// release makes c free again.
-func (r *run) release(c *conn) {
-	c.busy = false
+// release makes s free again.
+func (r *run) release(s *slot) {
 	r.busy--
 	if r.head == len(r.free) {
 		r.freed = r.now()
 		r.free, r.head = r.free[:0], 0
-	} else if r.head > len(r.d.conns) {
+	} else if r.head > len(r.d.slots) {
 		r.free = append(r.free[:0], r.free[r.head:]...)
 		r.head = 0
 	}
-	r.free = append(r.free, c)
+	r.free = append(r.free, s)
 }
 
-// answered notes a whole answer.
+// answered notes a whole answer, which may not be the last that its request gets.
 func (r *run) answered(c *conn) {
+	s := c.slot
+	c.busy = false
+	s.marked = s.marked || c.answer.marked
+	if s.open--; s.open > 0 {
+		return
+	}
 	r.last = r.now()
 	r.res.Answered++
-	r.res.Latency = append(r.res.Latency, r.last-c.moment)
-	r.res.FirstByte = append(r.res.FirstByte, c.first-c.moment)
-	r.release(c)
+	if s.marked {
+		r.res.Marked++
+	}
+	r.res.Latency = append(r.res.Latency, r.last-s.moment)
+	r.res.FirstByte = append(r.res.FirstByte, s.first-s.moment)
+	r.release(s)
 }
 
 // failed notes an exchange that went wrong, if one was under way, and replaces the
-// connection.
+// connection, with the others of the exchange that are still in use.
 func (r *run) failed(c *conn, kind error) error {
-	if c.busy {
-		r.res.fail(kind)
-		r.last = r.now()
-		r.release(c)
+	if !c.busy {
+		return r.replace(c)
 	}
+	r.res.fail(kind)
+	r.last = r.now()
+	for _, other := range c.slot.conns {
+		if !other.busy {
+			continue
+		}
+		other.busy = false
+		if err := r.replace(other); err != nil {
+			return err
+		}
+	}
+	c.slot.open = 0
+	r.release(c.slot)
+	return nil
+}
+
+// replace exchanges a connection for a new one.
+func (r *run) replace(c *conn) error {
 	if err := c.close(); err != nil {
 		return err
 	}

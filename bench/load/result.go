@@ -32,7 +32,8 @@ type Result struct {
 	// Latency of each answer in ascending order: from the intended moment (open
 	// loop) or the sending (closed loop) to its last byte.
 	Latency []time.Duration
-	// FirstByte is the same up to the answer's first byte.
+	// FirstByte is the same up to the answer's first byte. Where several subjects are
+	// asked at once, both are those of the last of them.
 	FirstByte []time.Duration
 	// Late is by how much the generator sent each request after both its moment and
 	// a free connection were there, in ascending order: the generator's own fault.
@@ -40,6 +41,8 @@ type Result struct {
 	Late []time.Duration
 	// Waited counts requests that found all connections busy at their moment.
 	Waited int
+	// Marked counts answers with [Config.Mark] in their head.
+	Marked int
 	// Own is the CPU time that the generating thread used.
 	Own time.Duration
 }

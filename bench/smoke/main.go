@@ -1,8 +1,10 @@
-// Command smoke compares, in one run of about a minute, a gateway in front of one
-// engine with the engine alone and with the smallest relay there is: latency that
-// they add, and CPU time that they spend on a request. It prints a line for each
-// and what became of goal G1, and fails if answers were wrong or the gateway is
-// beyond three times the relay.
+// Command smoke compares, in one run of about two minutes, a gateway in front of one
+// engine with the engine alone and with the smallest relay there is, and a gateway
+// in front of a prefill and a decode engine, as one process and as several, with
+// the two engines alone: latency that they add, and CPU time that they spend on a
+// request. It prints a line for each and what became of the goals G1, G9 and G10,
+// and fails if answers were wrong or the gateway in front of one engine is beyond
+// three times the relay.
 package main
 
 import (
@@ -63,6 +65,7 @@ type options struct {
 	rate      float64       // of the small requests
 	rateLarge float64
 	rateSSE   float64
+	ratePair  float64
 	seed      uint64
 	only      string
 }
@@ -83,6 +86,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	fs.Float64Var(&o.rate, "rate", 2000, "small requests a second")
 	fs.Float64Var(&o.rateLarge, "rate-large", 400, "requests a second with a prompt of 32 KB")
 	fs.Float64Var(&o.rateSSE, "rate-stream", 100, "streams a second of 100 events each")
+	fs.Float64Var(&o.ratePair, "rate-pair", 1000, "small requests a second through prefill and decode")
 	fs.Uint64Var(&o.seed, "seed", 1, "of arrivals and orders")
 	fs.StringVar(&o.only, "only", "", "measure the scenarios alone whose names contain this `text`")
 	if err := fs.Parse(args); err != nil {
@@ -98,7 +102,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	if o.length <= 0 || o.warm <= 0 {
 		faults = append(faults, fmt.Errorf("-length %s, -warm %s: both have to be positive", o.length, o.warm))
 	}
-	if o.rate <= 0 || o.rateLarge <= 0 || o.rateSSE <= 0 {
+	if o.rate <= 0 || o.rateLarge <= 0 || o.rateSSE <= 0 || o.ratePair <= 0 {
 		faults = append(faults, errors.New("rates have to be positive"))
 	}
 	programs := []string{o.smg, o.sim}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"time"
 
 	"smg/bench/load"
@@ -30,11 +31,12 @@ func (s *sample) quantile(q float64) float64 { return micros(stats.Quantile(s.La
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// round is one measurement of every subject.
-type round []sample
+// round is one measurement of every subject, by kind; of those that a scenario does
+// not have it holds nothing.
+type round [kinds]sample
 
 // void says whether the generator was too late in one of the measurements.
-func (r round) void() bool {
+func (r *round) void() bool {
 	for i := range r {
 		if r[i].Void(0.5) {
 			return true
@@ -46,7 +48,7 @@ func (r round) void() bool {
 // outcome is what a scenario gave.
 type outcome struct {
 	scenario
-	n      int // of subjects
+	notRun map[kind]string // subjects that the program does not know, and what it said
 	rounds []round
 	void   []round // measured anew, and counted for their errors alone
 	answer int     // bytes of content
@@ -65,18 +67,23 @@ func measure(ctx context.Context, o *options, sc scenario, rng *rand.Rand) (_ *o
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, set.stop()) }()
-	out := &outcome{scenario: sc, n: o.subjects()}
+	sc.subjects = set.running(sc.subjects)
+	out := &outcome{scenario: sc, notRun: set.unknown}
 	want, err := set.answer(ctx, &sc)
 	if err != nil {
 		return nil, err
 	}
 	out.answer = len(want)
+	if err := set.settle(ctx, &sc, want); err != nil {
+		return nil, err
+	}
 	for len(out.rounds) < o.rounds {
-		r := make(round, o.subjects())
+		var r round
 		seed := rng.Uint64()
-		for _, which := range rng.Perm(len(r)) {
+		for _, i := range rng.Perm(len(sc.subjects)) {
+			which := sc.subjects[i]
 			if r[which], err = set.sample(ctx, o, &sc, which, want, seed); err != nil {
-				return nil, fmt.Errorf("measuring %s: %w", name(which), err)
+				return nil, fmt.Errorf("measuring %s: %w", which, err)
 			}
 		}
 		if r.void() && len(out.void) < mostVoid {
@@ -89,16 +96,75 @@ func measure(ctx context.Context, o *options, sc scenario, rng *rand.Rand) (_ *o
 }
 
 // config is the load on one of the subjects.
-func (s *set) config(sc *scenario, which int, want []byte) load.Config {
+func (s *set) config(sc *scenario, which kind, want []byte) load.Config {
+	var also []netip.AddrPort
+	for _, p := range s.processes[which][1:] {
+		also = append(also, p.Addr())
+	}
+	addr := s.processes[which][0].Addr()
 	return load.Config{
-		Addr: s.processes[which].Addr(), Connections: sc.connections, Body: want, Timeout: answerWithin,
-		Request: load.Post(s.processes[which].Addr().String(), path, sc.body),
+		Addr: addr, Also: also, Connections: sc.connections, Body: want, Timeout: answerWithin,
+		Request: load.Post(addr.String(), path, sc.body), Mark: []byte(degradedField),
+	}
+}
+
+// degradedField is what a gateway says in the head of an answer if an engine was
+// chosen without a selector.
+const degradedField = "X-Smg-Degraded"
+
+// settleWithin bounds the wait for selectors.
+const settleWithin = 30 * time.Second
+
+// settle returns when every gateway selects as it should: it is ready, but what it
+// asks may not be.
+func (s *set) settle(ctx context.Context, sc *scenario, want []byte) error {
+	for _, which := range sc.subjects {
+		if !which.routes() {
+			continue
+		}
+		cfg := s.config(sc, which, want)
+		cfg.Connections = 1
+		if err := settle(ctx, cfg); err != nil {
+			return fmt.Errorf("waiting for %s: %w", which, err)
+		}
+	}
+	return nil
+}
+
+func settle(ctx context.Context, cfg load.Config) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, settleWithin, fmt.Errorf("it chose without a selector for %s", settleWithin))
+	defer cancel()
+	d, err := load.Dial(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	t := time.NewTicker(settleWithin / 100)
+	defer t.Stop()
+	for {
+		res, err := d.Open(ctx, []time.Duration{0})
+		if err == nil && res.Answered == 1 && res.Marked == 0 {
+			return nil
+		}
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			return err
+		case res.Errors() > 0:
+			return errors.New(res.Faults())
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
 
 // answer asks the engine: what it says is what everybody has to say.
 func (s *set) answer(ctx context.Context, sc *scenario) (content []byte, err error) {
-	cfg := s.config(sc, direct, nil)
+	cfg := s.config(sc, sc.subjects[0], nil)
 	cfg.Connections = 1
 	d, err := load.Dial(cfg)
 	if err != nil {
@@ -109,7 +175,7 @@ func (s *set) answer(ctx context.Context, sc *scenario) (content []byte, err err
 }
 
 // sample measures one subject once, over connections of its own.
-func (s *set) sample(ctx context.Context, o *options, sc *scenario, which int, want []byte, seed uint64) (_ sample, err error) {
+func (s *set) sample(ctx context.Context, o *options, sc *scenario, which kind, want []byte, seed uint64) (_ sample, err error) {
 	d, err := load.Dial(s.config(sc, which, want))
 	if err != nil {
 		return sample{}, err
@@ -124,8 +190,7 @@ func (s *set) sample(ctx context.Context, o *options, sc *scenario, which int, w
 	if _, err := drive(o.warm); err != nil {
 		return sample{}, err
 	}
-	pid := s.processes[which].PID()
-	before, err := procstat.System().Read(pid)
+	before, err := s.read(which)
 	if err != nil {
 		return sample{}, err
 	}
@@ -133,9 +198,26 @@ func (s *set) sample(ctx context.Context, o *options, sc *scenario, which int, w
 	if err != nil {
 		return sample{}, err
 	}
-	after, err := procstat.System().Read(pid)
+	after, err := s.read(which)
 	if err != nil {
 		return sample{}, err
 	}
-	return sample{Result: res, cpu: after.Used(before)}, nil
+	out := sample{Result: res}
+	for i := range after {
+		out.cpu += after[i].Used(before[i])
+	}
+	return out, nil
+}
+
+// read reads what the processes of a subject and their children have used.
+func (s *set) read(which kind) ([]procstat.Reading, error) {
+	var readings []procstat.Reading
+	for _, p := range s.processes[which] {
+		r, err := procstat.System().Read(p.PID())
+		if err != nil {
+			return nil, err
+		}
+		readings = append(readings, r)
+	}
+	return readings, nil
 }

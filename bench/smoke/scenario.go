@@ -14,7 +14,9 @@ type scenario struct {
 	connections int
 	rate        float64 // a second; 0 is as fast as answers come
 	length      time.Duration
-	goal        bool // G1 is about it
+	policy      string // of the gateways
+	subjects    []kind
+	goals       []goal // that are about it
 }
 
 const (
@@ -30,16 +32,26 @@ const (
 	// eventsPerWrite keeps the engine cheaper than the relay: with a write for each
 	// event it would not be.
 	eventsPerWrite = 4
+	// pairPolicy is that of both legs. With one engine in each there is nothing to
+	// choose: what is measured is asking.
+	pairPolicy = "round_robin"
 )
 
 func scenarios(o *options) []scenario {
 	small := chat(smallBody-len(chat(0, false)), false)
 	all := []scenario{
-		{name: "small chat", body: small, tokens: smallAnswer, connections: 64, rate: o.rate, length: o.length, goal: true},
+		{name: "small chat", body: small, tokens: smallAnswer, connections: 64, rate: o.rate, length: o.length, goals: []goal{g1}},
 		{name: "small chat, saturated", body: small, tokens: smallAnswer, connections: 64, length: o.length},
 		{name: "32 KB prompt", body: chat(largePrompt, false), tokens: smallAnswer, connections: 16, rate: o.rateLarge, length: o.length},
 		{name: "100-chunk SSE", body: chat(smallBody-len(chat(0, true)), true), tokens: events, connections: 16, rate: o.rateSSE, length: o.length},
 	}
+	for i := range all {
+		all[i].policy, all[i].subjects = "passthrough", forRegular(o)
+	}
+	all = append(all, scenario{
+		name: "small chat, prefill/decode", body: small, tokens: smallAnswer, connections: 64, rate: o.ratePair, length: 2 * o.length,
+		policy: pairPolicy, subjects: forPair(o), goals: []goal{g9, g10},
+	})
 	var chosen []scenario
 	for _, s := range all {
 		if strings.Contains(s.name, o.only) {

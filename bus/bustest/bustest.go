@@ -1,5 +1,5 @@
-// Package bustest gives tests a real NATS: an embedded server without a listener,
-// connections to it, and a link that can be cut. Everything ends with the test. It
+// Package bustest gives tests a real NATS: an embedded server, connections to it,
+// and a link that can be cut. Everything ends with the test. It
 // knows nothing of messages.
 package bustest
 
@@ -26,7 +26,12 @@ func Start(t testing.TB) *bus.Conn {
 // Server is an embedded server.
 func Server(t testing.TB) *natsd.Server {
 	t.Helper()
-	cfg := natsd.DefaultConfig()
+	return ServerWith(t, natsd.DefaultConfig())
+}
+
+// ServerWith is a server as [natsd.Start] makes it, in a directory of the test's.
+func ServerWith(t testing.TB, cfg natsd.Config) *natsd.Server {
+	t.Helper()
 	cfg.TempDir = t.TempDir()
 	s, err := natsd.Start(cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -46,6 +51,16 @@ func Connect(t testing.TB, server bus.Dialer) *bus.Conn {
 	cfg := bus.DefaultConfig()
 	cfg.Name = t.Name()
 	cfg.Server = server
+	return ConnectWith(t, cfg, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
+}
+
+// ConnectURL is a connection to a server that listens, with a metrics registry of
+// its own.
+func ConnectURL(t testing.TB, url string) *bus.Conn {
+	t.Helper()
+	cfg := bus.DefaultConfig()
+	cfg.Name = t.Name()
+	cfg.URL = url
 	return ConnectWith(t, cfg, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 }
 

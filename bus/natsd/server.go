@@ -1,10 +1,11 @@
 // Package natsd is the NATS server that runs inside the process when nobody names
-// an external one: JetStream in memory, no listener, no signal handling. It owns
-// the server's options, its private directory and its log lines. It knows nothing
-// of who connects or what they say.
+// an external one: JetStream in memory, no signal handling, and no listener unless
+// other processes are to connect. It owns the server's options, its private
+// directory, who may connect, and its log lines. It knows nothing of what they say.
 package natsd
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -25,10 +26,17 @@ type Config struct {
 	TempDir string
 	// ReadyTimeout is the longest wait for the server to be ready.
 	ReadyTimeout time.Duration
+
+	// Listen is the address, host:port, on which other processes can connect, "" for
+	// none; port 0 is any free one.
+	Listen string
+	// User and Password are what they must bring. Both empty: made at the start, see
+	// [Server.ClientURL].
+	User, Password string
 }
 
 // DefaultConfig is 256 MiB in memory, a directory where the system keeps temporary
-// files, and 10 s until ready.
+// files, 10 s until ready, and no listener.
 func DefaultConfig() Config {
 	return Config{MaxMemory: 256 << 20, TempDir: os.TempDir(), ReadyTimeout: 10 * time.Second}
 }
@@ -45,8 +53,14 @@ func (c Config) Validate() error {
 	if c.ReadyTimeout <= 0 {
 		errs = append(errs, fmt.Errorf("embedded NATS: cannot be ready within %s", c.ReadyTimeout))
 	}
+	if err := validateListen(c); err != nil {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }
+
+// NamePrefix begins the name of every embedded server, by which clients know one.
+const NamePrefix = "smg-embedded-"
 
 // Pings find a peer that is gone: pingInterval apart, cut off when pingsOut are
 // unanswered.
@@ -62,6 +76,8 @@ const (
 type Server struct {
 	server *server.Server
 	dir    string
+	addr   string // of the listener, as reached from this machine; "" for none
+	login  credentials
 	stop   func() error
 }
 
@@ -83,7 +99,8 @@ func Start(cfg Config, log *slog.Logger) (*Server, error) {
 }
 
 func start(cfg Config, dir string, log *slog.Logger) (*Server, error) {
-	ns, err := server.NewServer(&server.Options{
+	opts := &server.Options{
+		ServerName:             NamePrefix + rand.Text(),
 		DontListen:             true,
 		NoSigs:                 true,
 		NoLog:                  true,
@@ -94,16 +111,31 @@ func start(cfg Config, dir string, log *slog.Logger) (*Server, error) {
 		DisableJetStreamBanner: true,
 		PingInterval:           pingInterval,
 		MaxPingsOut:            pingsOut,
-	})
+	}
+	s := &Server{dir: dir}
+	if cfg.Listen != "" {
+		s.login = newCredentials(cfg)
+		opts.DontListen = false
+		opts.CustomClientAuthentication = door{s.login}
+		var err error
+		if opts.Host, opts.Port, err = parseListen(cfg.Listen); err != nil {
+			return nil, err
+		}
+	}
+	ns, err := server.NewServer(opts)
 	if err != nil {
 		return nil, fmt.Errorf("configuring: %w", err)
 	}
 	lines := &logger{log: log}
 	ns.SetLoggerV2(lines, lines.debug(), false, false)
 
-	s := &Server{server: ns, dir: dir}
+	s.server = ns
 	s.stop = sync.OnceValue(s.shutdown)
 	ns.Start()
+	s.addr = reachable(ns.Addr())
+	if cfg.Listen != "" && s.addr == "" {
+		return nil, errors.Join(fmt.Errorf("not listening on %s: %s", cfg.Listen, lines.last()), s.stop())
+	}
 	if !ns.ReadyForConnections(cfg.ReadyTimeout) || !ns.JetStreamEnabled() {
 		err := fmt.Errorf("not ready after %s", cfg.ReadyTimeout)
 		if last := lines.last(); last != "" {

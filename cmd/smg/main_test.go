@@ -9,10 +9,28 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"smg/cmd/internal/flags"
+	"smg/cmd/internal/gateway"
+	"smg/cmd/internal/selector"
+	"smg/cmd/internal/terminal"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"smg": func() { os.Exit(run(os.Args[1:])) }})
+	alone := func(program, command string, main func(*flags.Command) int) func() {
+		return func() {
+			cmd, code := terminal.Read(program, command, os.Args[1:])
+			if cmd != nil {
+				code = main(cmd)
+			}
+			os.Exit(code)
+		}
+	}
+	testscript.Main(m, map[string]func(){
+		"smg":          func() { os.Exit(run(os.Args[1:])) },
+		"smg-ingress":  alone("smg-ingress", "ingress", gateway.Ingress),
+		"smg-selector": alone("smg-selector", "selector", selector.Main),
+	})
 }
 
 // TestCLI runs the scripts of command lines that end before anything is started.

@@ -5,73 +5,73 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"os"
-	"strings"
 	"sync"
+	"time"
 
 	"smg/cmd/internal/flags"
 	"smg/cmd/internal/gateway"
+	"smg/cmd/internal/terminal"
 	"smg/cmd/internal/version"
 	"smg/launcher"
 	"smg/worker"
 )
 
-// routerPrefix is what the gateway's flags carry in serve.
-const routerPrefix = "router-"
-
 // serve starts engines, waits for them and serves them. The gateway's ports are
 // bound first, so that a conflict costs seconds and not a model load.
 func serve(cmd *flags.Command) int {
-	con := newConsole(cmd.Launch)
-	g, err := gateway.Bind(cmd.Launch, routerPrefix, con.log)
+	con := terminal.NewConsole(cmd.Launch)
+	g, err := gateway.Bind(cmd, con)
 	if err != nil {
-		return con.fail(err)
+		return con.Fail(err)
 	}
-	sig := watchSignals(con.log)
-	defer sig.stop()
+	sig := terminal.WatchSignals(con.Log)
+	defer sig.Stop()
 	cfg := cmd.Serve.Engines
-	cfg.Color = isTerminal() && !cmd.Launch.NoColor && os.Getenv("NO_COLOR") == ""
-	engines, err := launcher.New(cfg, con.Console, con.log)
+	cfg.Color = con.Color
+	engines, err := launcher.New(cfg, con.Console, con.Log)
 	if err != nil {
-		return con.fail(errors.Join(err, g.Close()))
+		return con.Fail(errors.Join(err, g.Close()))
 	}
 	announce(con, cmd)
-	sig.onSecond(g.Hurry)
-	sig.onThird(engines.Kill)
-	if err = start(sig.ctx, cmd, engines); err != nil {
-		if sig.code() != 0 {
+	sig.OnSecond(g.Hurry)
+	sig.OnThird(g.Kill)
+	sig.OnThird(engines.Kill)
+	if err = start(sig.Context(), cmd, engines); err != nil {
+		if sig.Code() != 0 {
 			err = nil // whoever stops the engines knows why they are not ready
 		}
 		err = errors.Join(err, g.Close())
 	} else {
-		err = runBoth(sig.ctx, g, engines, func(r gateway.Ready) {
-			reportReady(con, cmd.Launch, r)
-			hint(con, cmd, g, r.Model)
+		err = withBus(cmd.Launch, con.Log, func(server gateway.Server) error {
+			return runBoth(sig.Context(), g, server, engines, func(r gateway.Ready) {
+				g.ReportReady(r)
+				hint(con, cmd, g, r.Model)
+			})
 		})
 	}
-	con.stopping(engines, cfg.StopTimeout, err)
-	code := con.fail(errors.Join(err, engines.Stop()))
-	if stopped := sig.code(); stopped != 0 {
+	stopping(con, engines, cfg.StopTimeout, err)
+	code := con.Fail(errors.Join(err, engines.Stop()))
+	if stopped := sig.Code(); stopped != 0 {
 		return stopped
 	}
 	return code
 }
 
 // announce says what is being started.
-func announce(con console, cmd *flags.Command) {
+func announce(con terminal.Console, cmd *flags.Command) {
 	cfg := cmd.Serve.Engines
-	if con.json {
-		con.log.Info("startup", slog.String("version", version.String()), slog.String("mode", "serve"), slog.String("backend", cfg.Backend),
+	if con.JSON {
+		con.Log.Info("startup", slog.String("version", version.String()), slog.String("mode", "serve"), slog.String("backend", cfg.Backend),
 			slog.String("model", cfg.Model), slog.Int("engines", cfg.Total()), slog.String("policy", cmd.Launch.Policy))
-		con.remarks(cmd)
+		con.Remarks(cmd)
 		return
 	}
-	what := counted(cfg.Total(), cfg.Backend+" engine") + " (" + cmd.Serve.ConnectionMode + ")"
+	what := terminal.Counted(cfg.Total(), cfg.Backend+" engine") + " (" + cmd.Serve.ConnectionMode + ")"
 	if cfg.Model != "" {
 		what += " for " + cfg.Model
 	}
-	con.say("%s - starting %s", version.Line("smg"), what)
-	con.remarks(cmd)
+	con.Say("%s - starting %s", version.Line("smg"), what)
+	con.Remarks(cmd)
 }
 
 // start starts the engines, waits until all are ready and gives them to the
@@ -103,7 +103,7 @@ func start(ctx context.Context, cmd *flags.Command, engines *launcher.Group) err
 
 // runBoth serves until ctx ends or no engine is left. The engines outlive the
 // gateway's drain.
-func runBoth(ctx context.Context, g *gateway.Gateway, engines *launcher.Group, ready func(gateway.Ready)) error {
+func runBoth(ctx context.Context, g *gateway.Gateway, server gateway.Server, engines *launcher.Group, ready func(gateway.Ready)) error {
 	watched, unwatch := context.WithCancel(context.WithoutCancel(ctx))
 	serving, drain := context.WithCancel(ctx)
 	var lost error
@@ -112,17 +112,17 @@ func runBoth(ctx context.Context, g *gateway.Gateway, engines *launcher.Group, r
 		defer drain()
 		lost = engines.Run(watched)
 	})
-	err := g.Run(serving, ready)
+	err := g.Run(serving, server, ready)
 	unwatch()
 	wg.Wait()
 	return errors.Join(lost, err)
 }
 
 // hint says where the gateway is and what to type next.
-func hint(con console, cmd *flags.Command, g *gateway.Gateway, model string) {
+func hint(con terminal.Console, cmd *flags.Command, g *gateway.Gateway, model string) {
 	policy := cmd.Serve.PolicyLine()
-	if con.json {
-		con.log.Info("serving", slog.String("api", g.API()), slog.String("metrics", g.Metrics()), slog.String("policy", policy))
+	if con.JSON {
+		con.Log.Info("serving", slog.String("api", g.API()), slog.String("metrics", g.Metrics()), slog.String("policy", policy))
 		return
 	}
 	type message struct {
@@ -136,17 +136,20 @@ func hint(con console, cmd *flags.Command, g *gateway.Gateway, model string) {
 	if err != nil { // strings always marshal
 		return
 	}
-	con.say("api       %s   policy %s\nmetrics   %s\ntry:      curl %s -H 'Content-Type: application/json' -d %s",
-		g.API(), policy, g.Metrics(), shellWord(g.API()+"/v1/chat/completions"), quoted(string(body)))
+	con.Say("api       %s   policy %s\nmetrics   %s\ntry:      curl %s -H 'Content-Type: application/json' -d %s",
+		g.API(), policy, g.Metrics(), terminal.ShellWord(g.API()+"/v1/chat/completions"), terminal.Quoted(string(body)))
 }
 
-// shellWord quotes what a shell would expand, such as the brackets of an IPv6 host.
-func shellWord(s string) string {
-	if strings.ContainsAny(s, "[]") {
-		return quoted(s)
+// stopping tells that the engines are about to be stopped, which may take a while,
+// and why, if that is a failure. Its whole report comes last, where it is found.
+func stopping(con terminal.Console, engines *launcher.Group, limit time.Duration, why error) {
+	n := len(engines.Processes())
+	if n == 0 {
+		return
 	}
-	return s
+	attrs := []any{slog.Int("engines", n), slog.Duration("limit", limit)}
+	if why != nil {
+		attrs = append(attrs, slog.String("reason", why.Error()))
+	}
+	con.Log.Info("stopping engines", attrs...)
 }
-
-// quoted is s as one word of a shell.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }

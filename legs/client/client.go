@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,6 +40,11 @@ type Config struct {
 	Incarnation uint64
 	// Legs are those that a request can have, the one that the fleet needs first.
 	Legs []worker.Leg
+	// PlanTimeout is how long a leg's selector may take to answer. Then, and while
+	// nobody can be asked, the client chooses from its own copy of the fleet, unless
+	// FailDegraded.
+	PlanTimeout  time.Duration
+	FailDegraded bool
 }
 
 // Deps is what a Client works with.
@@ -66,18 +72,28 @@ type Client struct {
 	ready    atomic.Pointer[readiness]
 	changed  chan struct{} // holds one: the fleet has changed since readiness was taken
 	joined   chan struct{} // closed once the client hears selectors
+	inbox    wire.Topic[wire.Reply]
+	metrics  *prometheus.CounterVec // degraded selections
+	waiting  waiting
+	failures failures
 }
 
 const legCount = int(worker.Decode) + 1
 
 // leg is what the client has of one leg.
 type leg struct {
-	ranking *worker.Ranking
-	writer  *worker.LeaseWriter
-	local   map[worker.ReplicaID]Local
-	leases  wire.Topic[worker.Batch]
-	due     *time.Timer   // fires when the batch that has begun is old enough
-	full    chan struct{} // holds one: a batch is full
+	ranking  *worker.Ranking
+	excluded *worker.Exclusion
+	writer   *worker.LeaseWriter
+	local    map[worker.ReplicaID]Local
+	silent   atomic.Int64  // selects that have waited for longer than hedgeAfter
+	degraded atomic.Bool   // the last select was
+	policy   atomic.Value  // string: the name that replicas announce
+	reads    atomic.Uint32 // wire.Reads: what its policies read, as replicas announce
+	services sync.Map      // worker.ReplicaID → wire.Service
+	leases   wire.Topic[worker.Batch]
+	due      *time.Timer   // fires when the batch that has begun is old enough
+	full     chan struct{} // holds one: a batch is full
 }
 
 // New is a client that does nothing yet. See [Client.Run].
@@ -88,16 +104,24 @@ func New(cfg Config, d Deps) (*Client, error) {
 		registry: worker.NewRegistry(worker.NewFold(), 0),
 		changed:  make(chan struct{}, 1),
 		joined:   make(chan struct{}),
+		inbox:    cfg.Cluster.Replies(cfg.Incarnation),
+		metrics: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "smg_selection_degraded_total",
+			Help: "Workers chosen without a selector, from the ingress's own copy of the fleet.",
+		}, []string{"leg", "reason"}),
+		waiting:  waiting{asks: map[worker.LeaseID]asked{}},
+		failures: failures{at: map[worker.ID]time.Time{}},
 	}
 	c.ready.Store(&readiness{})
 	for _, l := range cfg.Legs {
 		c.legs[l] = &leg{
-			ranking: worker.NewRanking(),
-			writer:  worker.NewLeaseWriter(cfg.Name, cfg.Incarnation, l),
-			local:   map[worker.ReplicaID]Local{},
-			leases:  cfg.Cluster.Leases(l),
-			due:     stoppedTimer(),
-			full:    make(chan struct{}, 1),
+			ranking:  worker.NewRanking(),
+			excluded: worker.NewExclusion(),
+			writer:   worker.NewLeaseWriter(cfg.Name, cfg.Incarnation, l),
+			local:    map[worker.ReplicaID]Local{},
+			leases:   cfg.Cluster.Leases(l),
+			due:      stoppedTimer(),
+			full:     make(chan struct{}, 1),
 		}
 	}
 	for _, l := range d.Local {
@@ -106,8 +130,10 @@ func New(cfg Config, d Deps) (*Client, error) {
 		}
 		c.legs[l.Leg()].local[l.Replica()] = l
 	}
-	if err := d.Registerer.Register(activeCollector{c}); err != nil {
-		return nil, fmt.Errorf("registering the metrics of selection: %w", err)
+	for _, col := range []prometheus.Collector{activeCollector{c}, c.metrics} {
+		if err := d.Registerer.Register(col); err != nil {
+			return nil, fmt.Errorf("registering the metrics of selection: %w", err)
+		}
 	}
 	return c, nil
 }
@@ -116,53 +142,25 @@ func New(cfg Config, d Deps) (*Client, error) {
 // missed.
 func (c *Client) Joined() <-chan struct{} { return c.joined }
 
+// ReadsKey says whether a leg's policies read routing keys, as its replicas announce.
+func (c *Client) ReadsKey() bool {
+	for _, l := range c.legs {
+		if l != nil && wire.Reads(l.reads.Load())&wire.ReadsKey != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Plan draws the identity of a new plan.
 func (c *Client) Plan() worker.LeaseID { return c.plans.Lease(c.plans.Next(), worker.Regular, 0) }
-
-// Select asks the leg's selector for a worker and begins the lease on it. On error
-// nothing is counted. The error is wire.ErrSelectionUnavailable when no replica
-// can be asked, one of package worker's Err values, or the context's.
-func (c *Client) Select(ctx context.Context, ask *wire.Select) (wire.Pick, error) {
-	if err := ctx.Err(); err != nil {
-		return wire.Pick{}, err
-	}
-	l := c.legs[ask.Lease.Leg]
-	if l == nil {
-		return wire.Pick{}, fmt.Errorf("the %s leg: %w", ask.Lease.Leg, worker.ErrNoWorkers)
-	}
-	key := uint64(0)
-	if l.ranking.Len() > 1 {
-		key = c.selectionKey(ask)
-	}
-	first, ok := l.ranking.First(key)
-	local := l.local[first]
-	if !ok || local == nil {
-		return wire.Pick{}, wire.ErrSelectionUnavailable
-	}
-	pick, err := local.Select(ask)
-	if err != nil {
-		return wire.Pick{}, err
-	}
-	l.wake(l.writer.Begin(worker.Lease{ID: ask.Lease, Worker: pick.Worker.ID, Tokens: ask.Tokens, Probe: pick.Probe}))
-	return pick, nil
-}
-
-// selectionKey decides which replica answers: the one of the routing key, so that
-// a key has one writer, else the one of the pool.
-func (c *Client) selectionKey(ask *wire.Select) uint64 {
-	if ask.Key.Source != worker.NoKey {
-		return ask.Key.Short
-	}
-	model := ask.Model
-	if p := c.registry.Pool(ask.Lease.Leg, model); p != nil {
-		model = p.Model() // an alias goes where its model goes
-	}
-	return worker.PoolKey(ask.Lease.Leg, model)
-}
 
 // End ends a lease that Select began. Ending it twice is harmless.
 func (c *Client) End(id worker.LeaseID, outcome worker.Outcome, unreached bool) {
 	if l := c.legs[id.Leg]; l != nil {
+		if outcome == worker.Failure {
+			c.failures.note(l.writer.Worker(id), c.now())
+		}
 		l.wake(l.writer.End(id, outcome, unreached))
 	}
 }

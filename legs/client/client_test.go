@@ -42,7 +42,10 @@ type fleet struct {
 	stop func() // of the client
 }
 
-func start(t *testing.T, withSelector bool) *fleet {
+// option changes how the client is made.
+type option func(*Config, *Deps)
+
+func start(t *testing.T, withSelector bool, opts ...option) *fleet {
 	t.Helper()
 	cluster, err := wire.ParseCluster("test")
 	if err != nil {
@@ -57,9 +60,12 @@ func start(t *testing.T, withSelector bool) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.Client, err = New(Config{Cluster: cluster, Name: "i", Incarnation: 5, Legs: []worker.Leg{worker.Regular}},
-		Deps{Bus: f.bus, Workers: f.workers, Local: []Local{f.selector}, Log: log, Registerer: f.reg, Now: time.Now})
-	if err != nil {
+	cfg := Config{Cluster: cluster, Name: "i", Incarnation: 5, Legs: []worker.Leg{worker.Regular}, PlanTimeout: 200 * time.Millisecond}
+	deps := Deps{Bus: f.bus, Workers: f.workers, Local: []Local{f.selector}, Log: log, Registerer: f.reg, Now: time.Now}
+	for _, o := range opts {
+		o(&cfg, &deps)
+	}
+	if f.Client, err = New(cfg, deps); err != nil {
 		t.Fatal(err)
 	}
 	sub, err := bus.Subscribe(f.bus, cluster.Leases(worker.Regular), func(b *worker.Batch) {
@@ -205,7 +211,7 @@ func TestPlansDiffer(t *testing.T) {
 
 func TestSelectRefuses(t *testing.T) {
 	t.Run("no selector", func(t *testing.T) {
-		f := start(t, false)
+		f := start(t, false, func(c *Config, _ *Deps) { c.FailDegraded = true })
 		_, err := f.Select(t.Context(), &wire.Select{Lease: f.Plan(), Model: "m"})
 		if !errors.Is(err, wire.ErrSelectionUnavailable) {
 			t.Errorf("got %v, want %v", err, wire.ErrSelectionUnavailable)

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,22 +19,46 @@ func (c *Client) subscribe(subs *bus.Subscriptions) error {
 		if l == nil {
 			continue
 		}
-		bus.Join(subs, c.bus, c.cfg.Cluster.State(worker.Leg(i)), c.onState)
+		state := c.cfg.Cluster.State(worker.Leg(i))
+		bus.Join(subs, c.bus, state, func(m *wire.Records) { c.onState(state, m) })
 		bus.Join(subs, c.bus, c.cfg.Cluster.Beat(worker.Leg(i)), func(b *wire.Beat) {
 			l.ranking.Apply(worker.ReplicaBeat{Replica: b.Replica, Ready: b.Ready, Draining: b.Draining}, c.now())
+			if len(b.Policies) > 0 {
+				l.policy.Store(b.Policies[0].Name)
+				l.reads.Store(uint32(b.Policies[0].Reads))
+			}
 		})
 	}
+	bus.JoinReplies(subs, c.bus, c.inbox, c.onReply, c.onNobody)
 	return subs.Err()
 }
 
-// onState installs what keepers say.
-func (c *Client) onState(m *wire.Records) {
+// onState installs what keepers say. A keeper that has missed what was known before
+// it is told: it may be all that is left of its leg's replicas.
+func (c *Client) onState(topic wire.Topic[wire.Records], m *wire.Records) {
 	now := c.now()
 	records := make([]worker.Record, len(*m))
+	var corrections wire.Records
 	for i := range *m {
 		records[i] = (*m)[i].Record(now)
+		if held, ok := c.registry.Record(records[i].Worker); ok && held.Keeper != 0 && held.Corrects(records[i]) {
+			corrections = append(corrections, *wire.StateOf(held, now))
+		}
 	}
 	c.registry.InstallAll(records)
+	c.change()
+	if len(corrections) > 0 {
+		if err := bus.Publish(c.bus, topic, &corrections); err != nil && !errors.Is(err, bus.ErrDisconnected) {
+			c.log.Error("a keeper could not be told what it missed", slog.Any("error", err))
+		}
+	}
+}
+
+// Offer makes a worker known to this client alone, ready as whoever registers it has
+// seen it: so that it is usable before the message bus and the leg's keepers are.
+func (c *Client) Offer(s *worker.Spec) {
+	c.registry.Put(s)
+	c.registry.Install(worker.Record{Worker: s.ID, Seq: 1, Status: worker.Ready}) // below any keeper's
 	c.change()
 }
 
@@ -92,7 +118,7 @@ func (c *Client) watchReadiness(ctx context.Context) {
 }
 
 // takeReadiness counts. The fleet is ready when every leg that requests have has a
-// ready worker and a selector.
+// ready worker, and somebody to choose it.
 func (c *Client) takeReadiness() *readiness {
 	r := &readiness{ready: true}
 	var healthy [legCount]int
@@ -104,7 +130,7 @@ func (c *Client) takeReadiness() *readiness {
 		}
 	}
 	for i, l := range c.legs {
-		if l != nil && (healthy[i] == 0 || l.ranking.Len() == 0) {
+		if l != nil && (healthy[i] == 0 || c.cfg.FailDegraded && l.ranking.Len() == 0) {
 			r.ready = false
 		}
 	}

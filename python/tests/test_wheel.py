@@ -18,7 +18,7 @@ import pytest
 
 from conftest import build_wheel, built
 
-PROGRAMS = ("smg", "smg-sim")
+PROGRAMS = ("smg", "smg-ingress", "smg-selector", "smg-sim")
 linux_amd64 = pytest.mark.skipif(
     (platform.system(), platform.machine()) != ("Linux", "x86_64"), reason="the name is that of linux/amd64"
 )

@@ -251,7 +251,7 @@ func TestRandomAborts(t *testing.T) {
 			cfg := config(kind)
 			cfg.TimeScale = 0.05
 			cfg.Core.KVBlocks = 400
-			cfg.Disagg.Lease = 300 * time.Millisecond
+			cfg.Disagg.Lease = 3 * time.Second // a busy machine must not make it expire
 			pd := simtest.StartPD(t, 2, 2, cfg)
 			random := rand.New(rand.NewPCG(1, 2))
 			limit := make(chan struct{}, 32)

@@ -406,6 +406,122 @@ func (Reads) EnumDescriptor() ([]byte, []int) {
 	return file_wire_proto_rawDescGZIP(), []int{6}
 }
 
+type KeySource int32
+
+const (
+	KeySource_KEY_SOURCE_UNSPECIFIED KeySource = 0
+	KeySource_KEY_SOURCE_HEADER      KeySource = 1
+	KeySource_KEY_SOURCE_IMPLICIT    KeySource = 2
+)
+
+// Enum value maps for KeySource.
+var (
+	KeySource_name = map[int32]string{
+		0: "KEY_SOURCE_UNSPECIFIED",
+		1: "KEY_SOURCE_HEADER",
+		2: "KEY_SOURCE_IMPLICIT",
+	}
+	KeySource_value = map[string]int32{
+		"KEY_SOURCE_UNSPECIFIED": 0,
+		"KEY_SOURCE_HEADER":      1,
+		"KEY_SOURCE_IMPLICIT":    2,
+	}
+)
+
+func (x KeySource) Enum() *KeySource {
+	p := new(KeySource)
+	*p = x
+	return p
+}
+
+func (x KeySource) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (KeySource) Descriptor() protoreflect.EnumDescriptor {
+	return file_wire_proto_enumTypes[7].Descriptor()
+}
+
+func (KeySource) Type() protoreflect.EnumType {
+	return &file_wire_proto_enumTypes[7]
+}
+
+func (x KeySource) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use KeySource.Descriptor instead.
+func (KeySource) EnumDescriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{7}
+}
+
+type ErrorCode int32
+
+const (
+	ErrorCode_ERROR_CODE_UNSPECIFIED                     ErrorCode = 0
+	ErrorCode_ERROR_CODE_INTERNAL                        ErrorCode = 1
+	ErrorCode_ERROR_CODE_NO_AVAILABLE_WORKERS            ErrorCode = 2
+	ErrorCode_ERROR_CODE_WORKER_OVERLOAD_PROTECTION_SHED ErrorCode = 3
+	ErrorCode_ERROR_CODE_MODEL_NOT_FOUND                 ErrorCode = 4
+	ErrorCode_ERROR_CODE_INVALID_TARGET                  ErrorCode = 5
+	ErrorCode_ERROR_CODE_NOT_READY                       ErrorCode = 6
+	ErrorCode_ERROR_CODE_DRAINING                        ErrorCode = 7
+	ErrorCode_ERROR_CODE_UNSUPPORTED_VERSION             ErrorCode = 8
+)
+
+// Enum value maps for ErrorCode.
+var (
+	ErrorCode_name = map[int32]string{
+		0: "ERROR_CODE_UNSPECIFIED",
+		1: "ERROR_CODE_INTERNAL",
+		2: "ERROR_CODE_NO_AVAILABLE_WORKERS",
+		3: "ERROR_CODE_WORKER_OVERLOAD_PROTECTION_SHED",
+		4: "ERROR_CODE_MODEL_NOT_FOUND",
+		5: "ERROR_CODE_INVALID_TARGET",
+		6: "ERROR_CODE_NOT_READY",
+		7: "ERROR_CODE_DRAINING",
+		8: "ERROR_CODE_UNSUPPORTED_VERSION",
+	}
+	ErrorCode_value = map[string]int32{
+		"ERROR_CODE_UNSPECIFIED":                     0,
+		"ERROR_CODE_INTERNAL":                        1,
+		"ERROR_CODE_NO_AVAILABLE_WORKERS":            2,
+		"ERROR_CODE_WORKER_OVERLOAD_PROTECTION_SHED": 3,
+		"ERROR_CODE_MODEL_NOT_FOUND":                 4,
+		"ERROR_CODE_INVALID_TARGET":                  5,
+		"ERROR_CODE_NOT_READY":                       6,
+		"ERROR_CODE_DRAINING":                        7,
+		"ERROR_CODE_UNSUPPORTED_VERSION":             8,
+	}
+)
+
+func (x ErrorCode) Enum() *ErrorCode {
+	p := new(ErrorCode)
+	*p = x
+	return p
+}
+
+func (x ErrorCode) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (ErrorCode) Descriptor() protoreflect.EnumDescriptor {
+	return file_wire_proto_enumTypes[8].Descriptor()
+}
+
+func (ErrorCode) Type() protoreflect.EnumType {
+	return &file_wire_proto_enumTypes[8]
+}
+
+func (x ErrorCode) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use ErrorCode.Descriptor instead.
+func (ErrorCode) EnumDescriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{8}
+}
+
 // LeaseBatch is one message of an ingress's lease stream, on leases.<leg>.
 type LeaseBatch struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
@@ -1304,6 +1420,458 @@ func (x *Model) GetAliases() []string {
 	return nil
 }
 
+// Key is a routing key: two hashes of it, never the key itself.
+type Key struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Source        KeySource              `protobuf:"varint,1,opt,name=source,proto3,enum=smg.v1.KeySource" json:"source,omitempty"`
+	Sum           []byte                 `protobuf:"bytes,2,opt,name=sum,proto3" json:"sum,omitempty"`       // 16 bytes of BLAKE3
+	Short         uint64                 `protobuf:"fixed64,3,opt,name=short,proto3" json:"short,omitempty"` // XXH3
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Key) Reset() {
+	*x = Key{}
+	mi := &file_wire_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Key) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Key) ProtoMessage() {}
+
+func (x *Key) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Key.ProtoReflect.Descriptor instead.
+func (*Key) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Key) GetSource() KeySource {
+	if x != nil {
+		return x.Source
+	}
+	return KeySource_KEY_SOURCE_UNSPECIFIED
+}
+
+func (x *Key) GetSum() []byte {
+	if x != nil {
+		return x.Sum
+	}
+	return nil
+}
+
+func (x *Key) GetShort() uint64 {
+	if x != nil {
+		return x.Short
+	}
+	return 0
+}
+
+// Select asks a selector replica for one worker, on select.<leg>.<replica>. The
+// answer goes to the NATS reply subject.
+type Select struct {
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation uint64                 `protobuf:"fixed64,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Plan        uint64                 `protobuf:"varint,2,opt,name=plan,proto3" json:"plan,omitempty"`
+	Item        uint32                 `protobuf:"varint,3,opt,name=item,proto3" json:"item,omitempty"`
+	Leg         Leg                    `protobuf:"varint,4,opt,name=leg,proto3,enum=smg.v1.Leg" json:"leg,omitempty"`
+	// What the client wrote, which need not be UTF-8.
+	Model         []byte `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
+	Target        []byte `protobuf:"bytes,6,opt,name=target,proto3" json:"target,omitempty"`
+	Key           *Key   `protobuf:"bytes,7,opt,name=key,proto3" json:"key,omitempty"`
+	Tokens        uint64 `protobuf:"varint,8,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	Skip          []byte `protobuf:"bytes,9,opt,name=skip,proto3" json:"skip,omitempty"` // ids of workers, 16 bytes each
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Select) Reset() {
+	*x = Select{}
+	mi := &file_wire_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Select) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Select) ProtoMessage() {}
+
+func (x *Select) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Select.ProtoReflect.Descriptor instead.
+func (*Select) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Select) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *Select) GetPlan() uint64 {
+	if x != nil {
+		return x.Plan
+	}
+	return 0
+}
+
+func (x *Select) GetItem() uint32 {
+	if x != nil {
+		return x.Item
+	}
+	return 0
+}
+
+func (x *Select) GetLeg() Leg {
+	if x != nil {
+		return x.Leg
+	}
+	return Leg_LEG_UNSPECIFIED
+}
+
+func (x *Select) GetModel() []byte {
+	if x != nil {
+		return x.Model
+	}
+	return nil
+}
+
+func (x *Select) GetTarget() []byte {
+	if x != nil {
+		return x.Target
+	}
+	return nil
+}
+
+func (x *Select) GetKey() *Key {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *Select) GetTokens() uint64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
+func (x *Select) GetSkip() []byte {
+	if x != nil {
+		return x.Skip
+	}
+	return nil
+}
+
+// Reply is the answer to a Select, on replies.<incarnation>. It has a pick or an
+// error.
+type Reply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Incarnation   uint64                 `protobuf:"fixed64,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
+	Plan          uint64                 `protobuf:"varint,2,opt,name=plan,proto3" json:"plan,omitempty"`
+	Item          uint32                 `protobuf:"varint,3,opt,name=item,proto3" json:"item,omitempty"`
+	Leg           Leg                    `protobuf:"varint,4,opt,name=leg,proto3,enum=smg.v1.Leg" json:"leg,omitempty"`
+	Replica       uint64                 `protobuf:"fixed64,5,opt,name=replica,proto3" json:"replica,omitempty"` // that answers
+	Pick          *Pick                  `protobuf:"bytes,6,opt,name=pick,proto3" json:"pick,omitempty"`
+	Error         *Error                 `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reply) Reset() {
+	*x = Reply{}
+	mi := &file_wire_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reply) ProtoMessage() {}
+
+func (x *Reply) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reply.ProtoReflect.Descriptor instead.
+func (*Reply) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Reply) GetIncarnation() uint64 {
+	if x != nil {
+		return x.Incarnation
+	}
+	return 0
+}
+
+func (x *Reply) GetPlan() uint64 {
+	if x != nil {
+		return x.Plan
+	}
+	return 0
+}
+
+func (x *Reply) GetItem() uint32 {
+	if x != nil {
+		return x.Item
+	}
+	return 0
+}
+
+func (x *Reply) GetLeg() Leg {
+	if x != nil {
+		return x.Leg
+	}
+	return Leg_LEG_UNSPECIFIED
+}
+
+func (x *Reply) GetReplica() uint64 {
+	if x != nil {
+		return x.Replica
+	}
+	return 0
+}
+
+func (x *Reply) GetPick() *Pick {
+	if x != nil {
+		return x.Pick
+	}
+	return nil
+}
+
+func (x *Reply) GetError() *Error {
+	if x != nil {
+		return x.Error
+	}
+	return nil
+}
+
+// Pick is a worker on which the lease is counted.
+type Pick struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Worker        []byte                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	Leg           Leg                    `protobuf:"varint,3,opt,name=leg,proto3,enum=smg.v1.Leg" json:"leg,omitempty"`
+	Mode          Mode                   `protobuf:"varint,4,opt,name=mode,proto3,enum=smg.v1.Mode" json:"mode,omitempty"`
+	Runtime       string                 `protobuf:"bytes,5,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	Model         string                 `protobuf:"bytes,6,opt,name=model,proto3" json:"model,omitempty"` // the first that it serves
+	BootstrapHost string                 `protobuf:"bytes,7,opt,name=bootstrap_host,json=bootstrapHost,proto3" json:"bootstrap_host,omitempty"`
+	BootstrapPort uint32                 `protobuf:"varint,8,opt,name=bootstrap_port,json=bootstrapPort,proto3" json:"bootstrap_port,omitempty"` // 0 is none
+	Epoch         uint64                 `protobuf:"varint,9,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Probe         bool                   `protobuf:"varint,10,opt,name=probe,proto3" json:"probe,omitempty"`
+	Policy        string                 `protobuf:"bytes,11,opt,name=policy,proto3" json:"policy,omitempty"`
+	Branch        string                 `protobuf:"bytes,12,opt,name=branch,proto3" json:"branch,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pick) Reset() {
+	*x = Pick{}
+	mi := &file_wire_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pick) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pick) ProtoMessage() {}
+
+func (x *Pick) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pick.ProtoReflect.Descriptor instead.
+func (*Pick) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Pick) GetWorker() []byte {
+	if x != nil {
+		return x.Worker
+	}
+	return nil
+}
+
+func (x *Pick) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *Pick) GetLeg() Leg {
+	if x != nil {
+		return x.Leg
+	}
+	return Leg_LEG_UNSPECIFIED
+}
+
+func (x *Pick) GetMode() Mode {
+	if x != nil {
+		return x.Mode
+	}
+	return Mode_MODE_UNSPECIFIED
+}
+
+func (x *Pick) GetRuntime() string {
+	if x != nil {
+		return x.Runtime
+	}
+	return ""
+}
+
+func (x *Pick) GetModel() string {
+	if x != nil {
+		return x.Model
+	}
+	return ""
+}
+
+func (x *Pick) GetBootstrapHost() string {
+	if x != nil {
+		return x.BootstrapHost
+	}
+	return ""
+}
+
+func (x *Pick) GetBootstrapPort() uint32 {
+	if x != nil {
+		return x.BootstrapPort
+	}
+	return 0
+}
+
+func (x *Pick) GetEpoch() uint64 {
+	if x != nil {
+		return x.Epoch
+	}
+	return 0
+}
+
+func (x *Pick) GetProbe() bool {
+	if x != nil {
+		return x.Probe
+	}
+	return false
+}
+
+func (x *Pick) GetPolicy() string {
+	if x != nil {
+		return x.Policy
+	}
+	return ""
+}
+
+func (x *Pick) GetBranch() string {
+	if x != nil {
+		return x.Branch
+	}
+	return ""
+}
+
+// Error is why there is no answer. A code that is absent reads as internal.
+type Error struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Code          ErrorCode              `protobuf:"varint,1,opt,name=code,proto3,enum=smg.v1.ErrorCode" json:"code,omitempty"`
+	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Error) Reset() {
+	*x = Error{}
+	mi := &file_wire_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Error) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Error) ProtoMessage() {}
+
+func (x *Error) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Error.ProtoReflect.Descriptor instead.
+func (*Error) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Error) GetCode() ErrorCode {
+	if x != nil {
+		return x.Code
+	}
+	return ErrorCode_ERROR_CODE_UNSPECIFIED
+}
+
+func (x *Error) GetMessage() string {
+	if x != nil {
+		return x.Message
+	}
+	return ""
+}
+
 var File_wire_proto protoreflect.FileDescriptor
 
 const file_wire_proto_rawDesc = "" +
@@ -1391,7 +1959,46 @@ const file_wire_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"1\n" +
 	"\x05Model\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\aaliases\x18\x02 \x03(\tR\aaliases*\\\n" +
+	"\aaliases\x18\x02 \x03(\tR\aaliases\"X\n" +
+	"\x03Key\x12)\n" +
+	"\x06source\x18\x01 \x01(\x0e2\x11.smg.v1.KeySourceR\x06source\x12\x10\n" +
+	"\x03sum\x18\x02 \x01(\fR\x03sum\x12\x14\n" +
+	"\x05short\x18\x03 \x01(\x06R\x05short\"\xea\x01\n" +
+	"\x06Select\x12 \n" +
+	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x12\n" +
+	"\x04plan\x18\x02 \x01(\x04R\x04plan\x12\x12\n" +
+	"\x04item\x18\x03 \x01(\rR\x04item\x12\x1d\n" +
+	"\x03leg\x18\x04 \x01(\x0e2\v.smg.v1.LegR\x03leg\x12\x14\n" +
+	"\x05model\x18\x05 \x01(\fR\x05model\x12\x16\n" +
+	"\x06target\x18\x06 \x01(\fR\x06target\x12\x1d\n" +
+	"\x03key\x18\a \x01(\v2\v.smg.v1.KeyR\x03key\x12\x16\n" +
+	"\x06tokens\x18\b \x01(\x04R\x06tokens\x12\x12\n" +
+	"\x04skip\x18\t \x01(\fR\x04skip\"\xd1\x01\n" +
+	"\x05Reply\x12 \n" +
+	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x12\n" +
+	"\x04plan\x18\x02 \x01(\x04R\x04plan\x12\x12\n" +
+	"\x04item\x18\x03 \x01(\rR\x04item\x12\x1d\n" +
+	"\x03leg\x18\x04 \x01(\x0e2\v.smg.v1.LegR\x03leg\x12\x18\n" +
+	"\areplica\x18\x05 \x01(\x06R\areplica\x12 \n" +
+	"\x04pick\x18\x06 \x01(\v2\f.smg.v1.PickR\x04pick\x12#\n" +
+	"\x05error\x18\a \x01(\v2\r.smg.v1.ErrorR\x05error\"\xcb\x02\n" +
+	"\x04Pick\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\fR\x06worker\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\x12\x1d\n" +
+	"\x03leg\x18\x03 \x01(\x0e2\v.smg.v1.LegR\x03leg\x12 \n" +
+	"\x04mode\x18\x04 \x01(\x0e2\f.smg.v1.ModeR\x04mode\x12\x18\n" +
+	"\aruntime\x18\x05 \x01(\tR\aruntime\x12\x14\n" +
+	"\x05model\x18\x06 \x01(\tR\x05model\x12%\n" +
+	"\x0ebootstrap_host\x18\a \x01(\tR\rbootstrapHost\x12%\n" +
+	"\x0ebootstrap_port\x18\b \x01(\rR\rbootstrapPort\x12\x14\n" +
+	"\x05epoch\x18\t \x01(\x04R\x05epoch\x12\x14\n" +
+	"\x05probe\x18\n" +
+	" \x01(\bR\x05probe\x12\x16\n" +
+	"\x06policy\x18\v \x01(\tR\x06policy\x12\x16\n" +
+	"\x06branch\x18\f \x01(\tR\x06branch\"H\n" +
+	"\x05Error\x12%\n" +
+	"\x04code\x18\x01 \x01(\x0e2\x11.smg.v1.ErrorCodeR\x04code\x12\x18\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage*\\\n" +
 	"\x03Leg\x12\x13\n" +
 	"\x0fLEG_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vLEG_REGULAR\x10\x01\x12\x0e\n" +
@@ -1434,7 +2041,21 @@ const file_wire_proto_rawDesc = "" +
 	"READS_SIZE\x10\x02\x12\x10\n" +
 	"\fREADS_TOKENS\x10\x03\x12\x0e\n" +
 	"\n" +
-	"READS_TEXT\x10\x04B\x11Z\x0fsmg/wire/wirepbb\x06proto3"
+	"READS_TEXT\x10\x04*W\n" +
+	"\tKeySource\x12\x1a\n" +
+	"\x16KEY_SOURCE_UNSPECIFIED\x10\x00\x12\x15\n" +
+	"\x11KEY_SOURCE_HEADER\x10\x01\x12\x17\n" +
+	"\x13KEY_SOURCE_IMPLICIT\x10\x02*\xab\x02\n" +
+	"\tErrorCode\x12\x1a\n" +
+	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13ERROR_CODE_INTERNAL\x10\x01\x12#\n" +
+	"\x1fERROR_CODE_NO_AVAILABLE_WORKERS\x10\x02\x12.\n" +
+	"*ERROR_CODE_WORKER_OVERLOAD_PROTECTION_SHED\x10\x03\x12\x1e\n" +
+	"\x1aERROR_CODE_MODEL_NOT_FOUND\x10\x04\x12\x1d\n" +
+	"\x19ERROR_CODE_INVALID_TARGET\x10\x05\x12\x18\n" +
+	"\x14ERROR_CODE_NOT_READY\x10\x06\x12\x17\n" +
+	"\x13ERROR_CODE_DRAINING\x10\a\x12\"\n" +
+	"\x1eERROR_CODE_UNSUPPORTED_VERSION\x10\bB\x11Z\x0fsmg/wire/wirepbb\x06proto3"
 
 var (
 	file_wire_proto_rawDescOnce sync.Once
@@ -1448,8 +2069,8 @@ func file_wire_proto_rawDescGZIP() []byte {
 	return file_wire_proto_rawDescData
 }
 
-var file_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 7)
-var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_wire_proto_goTypes = []any{
 	(Leg)(0),           // 0: smg.v1.Leg
 	(Mode)(0),          // 1: smg.v1.Mode
@@ -1458,42 +2079,58 @@ var file_wire_proto_goTypes = []any{
 	(Status)(0),        // 4: smg.v1.Status
 	(Breaker)(0),       // 5: smg.v1.Breaker
 	(Reads)(0),         // 6: smg.v1.Reads
-	(*LeaseBatch)(nil), // 7: smg.v1.LeaseBatch
-	(*LeaseEntry)(nil), // 8: smg.v1.LeaseEntry
-	(*LeaseBeat)(nil),  // 9: smg.v1.LeaseBeat
-	(*Lease)(nil),      // 10: smg.v1.Lease
-	(*Records)(nil),    // 11: smg.v1.Records
-	(*State)(nil),      // 12: smg.v1.State
-	(*Report)(nil),     // 13: smg.v1.Report
-	(*Beat)(nil),       // 14: smg.v1.Beat
-	(*Policy)(nil),     // 15: smg.v1.Policy
-	(*Worker)(nil),     // 16: smg.v1.Worker
-	(*Model)(nil),      // 17: smg.v1.Model
-	nil,                // 18: smg.v1.Worker.LabelsEntry
+	(KeySource)(0),     // 7: smg.v1.KeySource
+	(ErrorCode)(0),     // 8: smg.v1.ErrorCode
+	(*LeaseBatch)(nil), // 9: smg.v1.LeaseBatch
+	(*LeaseEntry)(nil), // 10: smg.v1.LeaseEntry
+	(*LeaseBeat)(nil),  // 11: smg.v1.LeaseBeat
+	(*Lease)(nil),      // 12: smg.v1.Lease
+	(*Records)(nil),    // 13: smg.v1.Records
+	(*State)(nil),      // 14: smg.v1.State
+	(*Report)(nil),     // 15: smg.v1.Report
+	(*Beat)(nil),       // 16: smg.v1.Beat
+	(*Policy)(nil),     // 17: smg.v1.Policy
+	(*Worker)(nil),     // 18: smg.v1.Worker
+	(*Model)(nil),      // 19: smg.v1.Model
+	(*Key)(nil),        // 20: smg.v1.Key
+	(*Select)(nil),     // 21: smg.v1.Select
+	(*Reply)(nil),      // 22: smg.v1.Reply
+	(*Pick)(nil),       // 23: smg.v1.Pick
+	(*Error)(nil),      // 24: smg.v1.Error
+	nil,                // 25: smg.v1.Worker.LabelsEntry
 }
 var file_wire_proto_depIdxs = []int32{
 	0,  // 0: smg.v1.LeaseBatch.leg:type_name -> smg.v1.Leg
-	8,  // 1: smg.v1.LeaseBatch.entries:type_name -> smg.v1.LeaseEntry
-	9,  // 2: smg.v1.LeaseBatch.beat:type_name -> smg.v1.LeaseBeat
+	10, // 1: smg.v1.LeaseBatch.entries:type_name -> smg.v1.LeaseEntry
+	11, // 2: smg.v1.LeaseBatch.beat:type_name -> smg.v1.LeaseBeat
 	2,  // 3: smg.v1.LeaseEntry.kind:type_name -> smg.v1.EntryKind
 	3,  // 4: smg.v1.LeaseEntry.outcome:type_name -> smg.v1.Outcome
-	10, // 5: smg.v1.LeaseBeat.renewed:type_name -> smg.v1.Lease
-	12, // 6: smg.v1.Records.records:type_name -> smg.v1.State
+	12, // 5: smg.v1.LeaseBeat.renewed:type_name -> smg.v1.Lease
+	14, // 6: smg.v1.Records.records:type_name -> smg.v1.State
 	4,  // 7: smg.v1.State.status:type_name -> smg.v1.Status
 	5,  // 8: smg.v1.State.breaker:type_name -> smg.v1.Breaker
-	13, // 9: smg.v1.State.report:type_name -> smg.v1.Report
+	15, // 9: smg.v1.State.report:type_name -> smg.v1.Report
 	0,  // 10: smg.v1.Beat.leg:type_name -> smg.v1.Leg
-	15, // 11: smg.v1.Beat.policies:type_name -> smg.v1.Policy
+	17, // 11: smg.v1.Beat.policies:type_name -> smg.v1.Policy
 	6,  // 12: smg.v1.Policy.reads:type_name -> smg.v1.Reads
 	0,  // 13: smg.v1.Worker.leg:type_name -> smg.v1.Leg
 	1,  // 14: smg.v1.Worker.mode:type_name -> smg.v1.Mode
-	17, // 15: smg.v1.Worker.models:type_name -> smg.v1.Model
-	18, // 16: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
-	17, // [17:17] is the sub-list for method output_type
-	17, // [17:17] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	19, // 15: smg.v1.Worker.models:type_name -> smg.v1.Model
+	25, // 16: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
+	7,  // 17: smg.v1.Key.source:type_name -> smg.v1.KeySource
+	0,  // 18: smg.v1.Select.leg:type_name -> smg.v1.Leg
+	20, // 19: smg.v1.Select.key:type_name -> smg.v1.Key
+	0,  // 20: smg.v1.Reply.leg:type_name -> smg.v1.Leg
+	23, // 21: smg.v1.Reply.pick:type_name -> smg.v1.Pick
+	24, // 22: smg.v1.Reply.error:type_name -> smg.v1.Error
+	0,  // 23: smg.v1.Pick.leg:type_name -> smg.v1.Leg
+	1,  // 24: smg.v1.Pick.mode:type_name -> smg.v1.Mode
+	8,  // 25: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
+	26, // [26:26] is the sub-list for method output_type
+	26, // [26:26] is the sub-list for method input_type
+	26, // [26:26] is the sub-list for extension type_name
+	26, // [26:26] is the sub-list for extension extendee
+	0,  // [0:26] is the sub-list for field type_name
 }
 
 func init() { file_wire_proto_init() }
@@ -1507,8 +2144,8 @@ func file_wire_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_proto_rawDesc), len(file_wire_proto_rawDesc)),
-			NumEnums:      7,
-			NumMessages:   12,
+			NumEnums:      9,
+			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -7,14 +7,36 @@ import (
 
 // Names of the commands.
 const (
-	nameLaunch = "launch"
-	nameServe  = "serve"
-	nameSim    = "sim"
-	nameHelp   = "help"
+	nameLaunch   = "launch"
+	nameServe    = "serve"
+	nameIngress  = "ingress"
+	nameSelector = "selector"
+	nameSim      = "sim"
+	nameHelp     = "help"
 )
 
 // commandNames are the words that may stand first, aliases included.
-func commandNames() []string { return []string{nameLaunch, "start", nameServe, nameSim, nameHelp} }
+func commandNames() []string {
+	return []string{nameLaunch, "start", nameServe, nameIngress, nameSelector, nameSim, nameHelp}
+}
+
+// configured says whether the command has flags of ours and a configuration.
+func configured(command string) bool {
+	return slices.Contains([]string{nameLaunch, nameServe, nameIngress, nameSelector}, command)
+}
+
+// scopeOf is where the flags of a command are defined that carry no prefix.
+func scopeOf(command string) Scope {
+	switch command {
+	case nameServe:
+		return InServe
+	case nameIngress:
+		return InIngress
+	case nameSelector:
+		return InSelector
+	}
+	return InLaunch
+}
 
 func isCommand(word string) bool { return slices.Contains(commandNames(), word) }
 
@@ -29,6 +51,10 @@ const (
 	RunLaunch
 	// RunServe runs engines and a gateway as Serve says.
 	RunServe
+	// RunIngress runs the ingress alone, as Launch says.
+	RunIngress
+	// RunSelector runs the selector of one leg alone, as Launch says.
+	RunSelector
 	// RunSim runs the simulated engine with SimArgs.
 	RunSim
 )
@@ -37,6 +63,9 @@ const (
 type Input struct {
 	// Args are the arguments without the program's name.
 	Args []string
+	// Command is the one that a program has which has no others; then Args are its
+	// flags.
+	Command string
 	// Env looks up a variable, as os.LookupEnv does.
 	Env func(name string) (string, bool)
 	// Version is printed for --version, VersionVerbose for --version-verbose.
@@ -51,21 +80,27 @@ type Input struct {
 type Command struct {
 	Verb    Verb
 	Output  string   // Print
-	Launch  *Launch  // RunLaunch, and RunServe: the gateway's part of Serve
+	Launch  *Launch  // the others, RunServe: the gateway's part of Serve
 	Serve   *Serve   // RunServe
 	SimArgs []string // RunSim
 	// Notices are start-up lines about what the user did not type; Warnings are about
 	// what looks like a mistake.
 	Notices  []string
 	Warnings []string
+
+	given rewritten // what children are given too
 }
 
 // Validate reports every fault of the configuration, one error each, as exit code 1.
 // rule judges worker URLs.
 func (c *Command) Validate(rule URLRule) error {
 	switch c.Verb {
-	case RunLaunch:
+	case RunLaunch, RunIngress:
 		return c.Launch.Validate(rule)
+	case RunSelector:
+		check := &checker{}
+		c.Launch.checkSelector(check)
+		return check.faults.ErrorOrNil()
 	case RunServe:
 		return c.Serve.Validate(rule)
 	}
@@ -75,6 +110,9 @@ func (c *Command) Validate(rule URLRule) error {
 // Parse understands a command line. Its error is a *Fault with ExitUsage. What
 // values mean together is left to [Command.Validate].
 func Parse(in Input) (*Command, error) {
+	if in.Command != "" {
+		in.Args = append([]string{in.Command}, in.Args...)
+	}
 	if len(in.Args) == 0 {
 		return in.help("", "")
 	}
@@ -89,7 +127,7 @@ func Parse(in Input) (*Command, error) {
 	switch command {
 	case "start":
 		command = nameLaunch
-	case nameLaunch, nameServe:
+	case nameLaunch, nameServe, nameIngress, nameSelector:
 	case nameSim:
 		return &Command{Verb: RunSim, SimArgs: slices.Clone(rest)}, nil
 	case nameHelp:
@@ -149,14 +187,14 @@ func (in *Input) helpCommand(rest []string) (*Command, error) {
 		return &Command{Verb: RunSim, SimArgs: []string{"--help"}}, nil
 	case rest[0] == "start":
 		return in.help(nameLaunch, "")
-	case rest[0] == nameLaunch || rest[0] == nameServe:
+	case configured(rest[0]):
 		return in.help(rest[0], "")
 	}
 	near := suggest(rest[0], commandNames())
 	return nil, usage(rest[0], didYouMean(near, "smg help ", "smg --help lists the commands"), "unknown command")
 }
 
-// parse fills the configuration of launch or serve.
+// parse fills the configuration of a command.
 func (in *Input) parse(command string, args []string, bare bool) (*Command, error) {
 	s := newSet(command, Table())
 	s.bare = bare
@@ -175,22 +213,39 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	for _, g := range line.flags {
 		typed[g.name] = g.where
 	}
-	c := &Command{Verb: RunLaunch, Launch: &config.Launch, Warnings: line.warnings}
+	c := &Command{Verb: verbOf(command), Launch: &config.Launch, Warnings: line.warnings, given: line}
 	_, config.PolicySet = typed[s.prefixed("policy")]
 	config.settle()
-	if command == nameServe {
+	switch command {
+	case nameIngress, nameSelector:
+		if err := config.needed(command, typed); err != nil {
+			return nil, err
+		}
+	case nameServe:
 		config.Engines.EngineArgs = line.engineArgs
-		c.Verb, c.Serve = RunServe, config
+		c.Serve = config
 		if c.Notices, err = config.finish(typed); err != nil {
 			return nil, err
 		}
 	}
-	if config.policyByDefault() && (c.Serve == nil || !c.Serve.SingleWorker()) {
+	if command != nameIngress && config.policyByDefault() && (c.Serve == nil || !c.Serve.SingleWorker()) {
 		c.Notices = append(c.Notices, "policy "+config.Policy+", since none was chosen (cache_aware becomes the default when it is built)")
 	}
 	notices, warnings := config.legRemarks(s.prefixed(""))
 	c.Notices, c.Warnings = append(c.Notices, notices...), append(c.Warnings, warnings...)
 	return c, nil
+}
+
+func verbOf(command string) Verb {
+	switch command {
+	case nameServe:
+		return RunServe
+	case nameIngress:
+		return RunIngress
+	case nameSelector:
+		return RunSelector
+	}
+	return RunLaunch
 }
 
 // prefixed is the name of a gateway flag in the command of s.

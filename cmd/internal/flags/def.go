@@ -34,10 +34,23 @@ const (
 	InRouter
 	// InServe is serve, under the flag's own name.
 	InServe
+	// InIngress is the ingress alone.
+	InIngress
+	// InSelector is the selector of one leg alone.
+	InSelector
 )
 
-// gateway is where the flags of the gateway exist: everywhere, prefixed in serve.
-const gateway = InLaunch | InRouter
+// Where the flags of the gateway exist: always in the commands that run all of it,
+// prefixed in serve, and in those of the services that read them.
+const (
+	gateway      = InLaunch | InRouter
+	serving      = gateway | InIngress
+	choosing     = gateway | InSelector
+	everyProcess = gateway | InIngress | InSelector
+)
+
+// plain are the commands where the flags of the gateway carry no prefix.
+const plain = InLaunch | InIngress | InSelector
 
 // routerPrefix marks the gateway's flags in serve.
 const routerPrefix = "router-"
@@ -56,6 +69,8 @@ type Def struct {
 	Everyday bool // shown on the first help screen
 	// Dashed: the argument behind the flag is its value even if it begins with "-".
 	Dashed bool
+	// Secret: messages do not repeat the value.
+	Secret bool
 	In     Scope
 
 	set   func(s *Serve, value string) error
@@ -69,7 +84,7 @@ func (d *Def) FlagEnv() string {
 
 // variables lists the environment variables of d, the first that is set wins.
 func (d *Def) variables() []string {
-	if d.In&InLaunch == 0 {
+	if d.In&plain == 0 {
 		return d.Env
 	}
 	return append([]string{d.FlagEnv()}, d.Env...)
@@ -77,7 +92,7 @@ func (d *Def) variables() []string {
 
 // Table returns the definitions of all flags, in the order of help.
 func Table() []Def {
-	return slices.Concat(launchTable(), legTable(), retryTable(), serveTable())
+	return slices.Concat(launchTable(), legTable(), retryTable(), serviceTable(), serveTable())
 }
 
 // entry is a flag as one command knows it.
@@ -115,7 +130,7 @@ func newSet(command string, table []Def) *set {
 		d := &table[i]
 		e := &entry{Def: d, name: d.Name}
 		switch {
-		case command == nameLaunch && d.In&InLaunch != 0:
+		case command != nameServe && d.In&scopeOf(command) != 0:
 		case command == nameServe && d.In&InServe != 0:
 			e.own = true
 		case command == nameServe && d.In&InRouter != 0:
@@ -134,4 +149,17 @@ func newSet(command string, table []Def) *set {
 // lookup finds a flag by its name without dashes; "_" is read as "-".
 func (s *set) lookup(name string) *entry {
 	return s.byName[strings.ReplaceAll(name, "_", "-")]
+}
+
+// ownerOf names another command that has the flag, or is empty.
+func (s *set) ownerOf(name string) string {
+	if s.passthrough || s.lookup(name) != nil {
+		return "" // the engines may have it, or only the dashes are wrong
+	}
+	for _, command := range []string{nameSelector, nameIngress, nameLaunch, nameServe} {
+		if command != s.command && newSet(command, Table()).lookup(name) != nil {
+			return command
+		}
+	}
+	return ""
 }

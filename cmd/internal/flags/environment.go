@@ -21,6 +21,8 @@ func environment(s *set, r *rewritten, lookup func(string) (string, bool)) error
 			}
 		case e.Kind == Bool && value != "true" && value != "false":
 			return usage(name+"="+value, "write true or false", "%q is neither true nor false", value)
+		case e.Secret:
+			r.flags = append(r.flags, given{e.name, value, name})
 		default:
 			r.flags = append(r.flags, given{e.name, value, name + "=" + value})
 		}

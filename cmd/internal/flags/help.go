@@ -23,6 +23,8 @@ Examples:
 Commands:
   launch    a gateway in front of engines that run already (flags alone mean launch)
   serve     start engines, and a gateway in front of them
+  ingress   the API alone, and
+  selector  the selector of one leg alone, which meet on a NATS server
   sim       a simulated engine
   help      help of a command
 
@@ -45,19 +47,29 @@ More: smg ` + command + ` --help=groups, --help=<group>, --help=<flag or word>, 
 }
 
 func commandUsage(command string) string {
-	if command == nameServe {
+	switch command {
+	case nameServe:
 		return "start engines, and a gateway in front of them"
+	case nameIngress:
+		return "the API alone"
+	case nameSelector:
+		return "the selector of one leg alone"
 	}
 	return "a gateway in front of engines that run already"
 }
 
 func usageText(command string) string {
-	if command == nameServe {
+	const variables = "\nEvery flag can also be set by a variable: SMG_FLAG_POLICY is --policy, SMG_FLAG_WORKER_URLS --worker-urls."
+	switch command {
+	case nameServe:
 		return `smg serve [flags] [engine flags] [-- engine flags]
 Flags of the gateway are written --router-NAME; flags that smg does not know are passed to the engines.`
+	case nameIngress:
+		return "smg ingress --nats-url URL [flags] (or smg-ingress)\nThe API of a gateway whose legs are selected for by other processes on the same NATS." + variables
+	case nameSelector:
+		return "smg selector --leg LEG --nats-url URL [flags] (or smg-selector)\nSelects the workers of one leg. Several may run for a leg." + variables
 	}
-	return `smg launch [flags]
-Every flag can also be set by a variable: SMG_FLAG_POLICY is --policy, SMG_FLAG_WORKER_URLS --worker-urls.`
+	return "smg launch [flags]" + variables
 }
 
 // left is a flag and its placeholder, all spellings.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-multierror"
+
+	"smg/worker"
 )
 
 // URLRule judges a worker URL and returns its canonical form.
@@ -78,7 +80,17 @@ type Launch struct {
 	PrometheusPort int
 
 	// Cluster is part of every message subject.
-	Cluster string
+	Cluster  string
+	Topology Topology
+	Bus      Bus
+
+	// PlanTimeout is how long a selector may take to answer. Without an answer the
+	// ingress chooses by itself, or refuses the request if FailDegraded.
+	PlanTimeout  time.Duration
+	FailDegraded bool
+
+	// Leg is what the selector command selects for.
+	Leg worker.Leg
 }
 
 // DefaultLaunch is launch without any flag.
@@ -147,13 +159,24 @@ func (l *Launch) check(c *checker, rule URLRule) {
 	l.checkPolicies(c)
 	l.Retry.check(c)
 	l.Breaker.check(c)
+	c.checkPositive("plan-timeout-ms", l.PlanTimeout.Milliseconds())
+	l.checkCommon(c)
+	l.checkPositive(c)
+}
+
+// checkCommon judges what every service has.
+func (l *Launch) checkCommon(c *checker) {
 	if !strings.HasPrefix(l.HealthCheckEndpoint, "/") {
 		c.add("health-check-endpoint", l.HealthCheckEndpoint, "write /"+l.HealthCheckEndpoint, "a path must start with /")
 	}
 	if l.Cluster == "" || strings.ContainsFunc(l.Cluster, func(r rune) bool { return !nameRune(r) }) {
 		c.add("cluster", l.Cluster, "use letters, digits, - and _", "not a name that a message subject can carry")
 	}
-	l.checkPositive(c)
+	l.checkBus(c)
+	c.checkPositive("health-check-interval-secs", int64(l.HealthCheckInterval))
+	c.checkPositive("health-check-timeout-secs", int64(l.HealthCheckTimeout))
+	c.checkPositive("health-failure-threshold", int64(l.HealthFailureThreshold))
+	c.checkPositive("health-success-threshold", int64(l.HealthSuccessThreshold))
 }
 
 func (l *Launch) checkAddresses(c *checker) {
@@ -163,12 +186,16 @@ func (l *Launch) checkAddresses(c *checker) {
 	if l.Port == 0 {
 		c.addAs("--port", "0", "give a port from 1 to 65535", "a stable port is required")
 	}
-	if l.PrometheusHost == "" {
-		c.add("prometheus-host", "", "write 0.0.0.0 for all addresses, 127.0.0.1 for this machine alone", "an address is needed")
-	}
+	l.checkPrometheusHost(c)
 	if l.Port != 0 && l.Port == l.PrometheusPort {
 		c.addAs("--port", fmt.Sprintf("%d and --%sprometheus-port %d", l.Port, c.prefix, l.PrometheusPort),
 			"change one of them", "two listeners cannot share a port")
+	}
+}
+
+func (l *Launch) checkPrometheusHost(c *checker) {
+	if l.PrometheusHost == "" {
+		c.add("prometheus-host", "", "write 0.0.0.0 for all addresses, 127.0.0.1 for this machine alone", "an address is needed")
 	}
 }
 
@@ -201,10 +228,6 @@ func (l *Launch) checkPositive(c *checker) {
 	}{
 		{"worker-startup-timeout-secs", int64(l.WorkerStartupTimeout)},
 		{"worker-startup-check-interval", int64(l.WorkerStartupCheckInterval)},
-		{"health-check-interval-secs", int64(l.HealthCheckInterval)},
-		{"health-check-timeout-secs", int64(l.HealthCheckTimeout)},
-		{"health-failure-threshold", int64(l.HealthFailureThreshold)},
-		{"health-success-threshold", int64(l.HealthSuccessThreshold)},
 		{"request-timeout-secs", int64(l.RequestTimeout)},
 		{"max-payload-size", l.MaxPayloadSize},
 		{"max-buffered-bytes-total", l.MaxBufferedBytesTotal},

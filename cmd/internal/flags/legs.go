@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"smg/policy"
+	"smg/worker"
 )
 
 // Mode is how the work of a request is divided among workers.
@@ -86,7 +87,7 @@ func isLegFlag(name string) bool {
 
 // policyByDefault says whether Policy is used without having been chosen.
 func (l *Launch) policyByDefault() bool {
-	return !l.PolicySet && (l.Mode == Regular || !l.PrefillPolicySet || !l.DecodePolicySet)
+	return !l.PolicySet && l.Leg != worker.Encode && (l.Mode == Regular || !l.PrefillPolicySet || !l.DecodePolicySet)
 }
 
 // leg is one leg as the flags describe it.
@@ -123,6 +124,9 @@ func (l *Launch) allLegs() []leg {
 
 // settle fills in what follows from other values.
 func (l *Launch) settle() {
+	if l.Leg == worker.Encode && !l.PolicySet {
+		l.Policy = l.EncodePolicy
+	}
 	l.PrefillPolicy = cmp.Or(l.PrefillPolicy, l.Policy)
 	l.DecodePolicy = cmp.Or(l.DecodePolicy, l.Policy)
 	if l.Retry.Disabled {

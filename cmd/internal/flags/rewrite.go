@@ -132,8 +132,8 @@ func (r *rewriter) flag(token string) error {
 		value, r.args = r.args[0], r.args[1:]
 		token = typed + " " + value
 	}
-	if e.Dashed {
-		token = typed // what is in the value is the engine's, and may be secret
+	if e.Dashed || e.Secret {
+		token = typed // what is in the value is an engine's, or holds a password
 	}
 	return r.once(e, given{e.name, value, token})
 }
@@ -249,6 +249,9 @@ func (r *rewriter) hintUnknown(name string) string {
 			return "write --" + e.name
 		}
 	}
+	if other := r.set.ownerOf(name); other != "" {
+		return "--" + name + " is a flag of smg " + other
+	}
 	var known []string
 	for n := range r.set.byName {
 		known = append(known, n)
@@ -257,12 +260,7 @@ func (r *rewriter) hintUnknown(name string) string {
 	if names := suggest(name, known); len(names) > 0 || r.set.passthrough {
 		return didYouMean(names, "--", "smg serve --help=all lists the flags")
 	}
-	for _, d := range serveTable() {
-		if d.Name == name || slices.Contains(d.Aliases, name) {
-			return "--" + name + " is a flag of smg serve"
-		}
-	}
-	return "smg launch --help=all lists the flags"
+	return "smg " + r.set.command + " --help=all lists the flags"
 }
 
 // nearMiss is the flag of serve that an engine flag looks like: a typo of it, the

@@ -6,17 +6,17 @@ import "smg/policy"
 func legTable() []Def {
 	return []Def{
 		{
-			Name: "pd-disaggregation", Kind: Bool, Group: groupLegs, In: InLaunch,
+			Name: "pd-disaggregation", Kind: Bool, Group: groupLegs, In: InLaunch | InIngress,
 			Help: "Send each request to a prefill and a decode worker.",
 			set:  setMode(PD),
 		},
 		{
-			Name: "epd-disaggregation", Kind: Bool, Group: groupLegs, In: InLaunch,
+			Name: "epd-disaggregation", Kind: Bool, Group: groupLegs, In: InLaunch | InIngress,
 			Help: "Send each request to a prefill and a decode worker, and its media to encode workers.",
 			set:  setMode(EPD),
 		},
 		{
-			Name: "prefill", Kind: URLAndPort, Value: "URL [PORT|none]", Group: groupLegs, In: InLaunch, Everyday: true,
+			Name: "prefill", Kind: URLAndPort, Value: "URL [PORT|none]", Group: groupLegs, In: InLaunch | InIngress, Everyday: true,
 			Help: "A prefill worker and its bootstrap port, once for each (with --pd-disaggregation).",
 			set: func(s *Serve, v string) error {
 				s.Prefill = append(s.Prefill, parseLegWorker(v))
@@ -25,7 +25,7 @@ func legTable() []Def {
 			clear: func(s *Serve) { s.Prefill = nil },
 		},
 		{
-			Name: "decode", Kind: Repeated, Value: "URL", Group: groupLegs, In: InLaunch, Everyday: true,
+			Name: "decode", Kind: Repeated, Value: "URL", Group: groupLegs, In: InLaunch | InIngress, Everyday: true,
 			Help: "A decode worker, once for each (with --pd-disaggregation).",
 			set: func(s *Serve, v string) error {
 				s.Decode = append(s.Decode, v)
@@ -34,7 +34,7 @@ func legTable() []Def {
 			clear: func(s *Serve) { s.Decode = nil },
 		},
 		{
-			Name: "encode", Kind: URLAndPort, Value: "URL [PORT|none]", Group: groupLegs, In: InLaunch,
+			Name: "encode", Kind: URLAndPort, Value: "URL [PORT|none]", Group: groupLegs, In: InLaunch | InIngress,
 			Help: "An encode worker and its bootstrap port, once for each (with --epd-disaggregation).",
 			set: func(s *Serve, v string) error {
 				s.Encode = append(s.Encode, parseLegWorker(v))

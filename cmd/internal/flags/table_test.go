@@ -28,7 +28,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("--%s: only a scalar takes what begins with a dash", d.Name)
 		}
 	}
-	for _, command := range []string{nameLaunch, nameServe} {
+	for _, command := range []string{nameLaunch, nameServe, nameIngress, nameSelector} {
 		for _, e := range newSet(command, Table()).entries {
 			for _, n := range e.names() {
 				if seen[command+n] {
@@ -58,7 +58,7 @@ func TestDefaults(t *testing.T) {
 		HealthCheckInterval: time.Minute, HealthCheckTimeout: 5 * time.Second, HealthFailureThreshold: 3, HealthSuccessThreshold: 2,
 		HealthCheckEndpoint: "/health", RequestTimeout: 1800 * time.Second, ShutdownGracePeriod: 180 * time.Second,
 		MaxPayloadSize: 536870912, MaxBufferedBytesTotal: 1073741824, MaxHeaderBytes: 65536, ReadHeaderTimeout: 10 * time.Second,
-		MaxJSONDepth: 512, PrometheusHost: "0.0.0.0", PrometheusPort: 29000, Cluster: "default",
+		MaxJSONDepth: 512, PrometheusHost: "0.0.0.0", PrometheusPort: 29000, Cluster: "default", PlanTimeout: 200 * time.Millisecond,
 	}
 	got := DefaultLaunch()
 	if diff := cmp.Diff(want, got); diff != "" {

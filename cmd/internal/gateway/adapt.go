@@ -4,24 +4,16 @@ import (
 	"context"
 
 	"smg/bootstrap"
-	"smg/bus"
+	"smg/cmd/internal/selector"
 	"smg/engine"
 	"smg/worker"
 )
 
-// health lets selectors and the registrar probe engines. Workers have no keys of
-// their own yet.
-type health struct{ prober *engine.Prober }
-
-func (h health) Health(ctx context.Context, url, endpoint string) error {
-	return h.prober.Health(ctx, url, endpoint, "")
-}
-
 // discoverer lets the registrar learn what runs behind a URL.
-type discoverer struct{ health }
+type discoverer struct{ selector.Prober }
 
 func (d discoverer) Discover(ctx context.Context, url string) (bootstrap.Found, error) {
-	info, err := d.prober.Discover(ctx, url, "")
+	info, err := d.Engines.Discover(ctx, url, "")
 	if err != nil {
 		return bootstrap.Found{}, err
 	}
@@ -31,10 +23,3 @@ func (d discoverer) Discover(ctx context.Context, url string) (bootstrap.Found, 
 	}
 	return f, nil
 }
-
-// store keeps worker records in the bus's bucket.
-type store struct {
-	bucket *bus.Bucket[worker.ID, worker.Spec]
-}
-
-func (s store) Put(ctx context.Context, spec *worker.Spec) error { return s.bucket.Put(ctx, spec) }

@@ -9,20 +9,6 @@ import (
 	"smg/worker"
 )
 
-func keeperConfig(cfg *flags.Launch) worker.KeeperConfig {
-	k := worker.DefaultKeeperConfig()
-	k.Health = worker.HealthConfig{
-		Interval: cfg.HealthCheckInterval, Timeout: cfg.HealthCheckTimeout,
-		FailureThreshold: cfg.HealthFailureThreshold, SuccessThreshold: cfg.HealthSuccessThreshold,
-		Disabled: cfg.DisableHealthCheck,
-	}
-	k.Breaker = worker.BreakerConfig{
-		FailureThreshold: cfg.Breaker.FailureThreshold, SuccessThreshold: cfg.Breaker.SuccessThreshold,
-		Timeout: cfg.Breaker.Timeout, Window: cfg.Breaker.Window, Disabled: cfg.Breaker.Disabled,
-	}
-	return k
-}
-
 func registrarConfig(cfg *flags.Launch) bootstrap.Config {
 	return bootstrap.Config{
 		Workers:  candidates(cfg),

@@ -1,63 +1,66 @@
-// Package gateway wires one process's services together: message bus, selector,
-// selection client, registrar and API, in one process. It turns flags into
-// configurations, binds what has to be bound before anything starts, and decides
-// the order of start and stop. It has no behaviour of its own.
+// Package gateway wires services together: message bus, selectors, selection client,
+// registrar and API in one process, or the ingress's part of them, or all of them in
+// child processes. It turns flags into configurations, binds what has to be bound
+// before anything starts, and decides the order of start and stop. It has no
+// behaviour of its own.
 package gateway
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 
-	"smg/bootstrap"
 	"smg/bus"
-	"smg/bus/natsd"
 	"smg/cmd/internal/flags"
-	"smg/cmd/internal/version"
-	"smg/engine"
+	"smg/cmd/internal/service"
+	"smg/cmd/internal/terminal"
 	"smg/ingress"
-	"smg/legs"
-	"smg/legs/client"
-	"smg/policy"
-	"smg/wire"
-	"smg/worker"
 )
 
 // Gateway is bound, but does not serve before [Gateway.Run].
 type Gateway struct {
+	cmd     *flags.Command
 	cfg     *flags.Launch
+	con     terminal.Console
 	log     *slog.Logger
 	reg     *prometheus.Registry
 	api     net.Listener
 	metrics net.Listener
-	server  atomic.Pointer[ingress.Server] // from Run on
+	server  atomic.Pointer[ingress.Server] // from Run on, if it is in this process
+	family  atomic.Pointer[family]         // from Run on, if there are children
 	hurried atomic.Bool
 }
 
-// Bind takes the ports that cfg names: the metrics port first, since a conflict
-// must end the start. prefix is what the flags of the gateway carry in the command
-// that runs it, such as "router-"; the flags of the API's address never carry it. The
-// workers may still change until Run.
-func Bind(cfg *flags.Launch, prefix string, log *slog.Logger) (*Gateway, error) {
-	metrics, err := listen("--"+prefix+"prometheus-", cfg.PrometheusHost, cfg.PrometheusPort)
+// Server is the built-in NATS server.
+type Server interface {
+	bus.Dialer
+	// ClientURL is where it is reached by other processes, its credentials included.
+	ClientURL() string
+}
+
+// Bind takes the ports that cmd names, or those that a parent has passed on: the
+// metrics port first, since a conflict must end the start. The workers of cmd may
+// still change until Run.
+func Bind(cmd *flags.Command, con terminal.Console) (*Gateway, error) {
+	cfg := cmd.Launch
+	prefix := ""
+	if cmd.Verb == flags.RunServe {
+		prefix = "router-" // the flags of the API's address never carry it
+	}
+	metrics, err := service.Bind(service.EnvMetrics, "--"+prefix+"prometheus-", cfg.PrometheusHost, cfg.PrometheusPort)
 	if err != nil {
 		return nil, err
 	}
-	api, err := listen("--", cfg.Host, cfg.Port)
+	api, err := service.Bind(service.EnvListen, "--", cfg.Host, cfg.Port)
 	if err != nil {
 		return nil, errors.Join(err, metrics.Close())
 	}
-	g := &Gateway{cfg: cfg, log: log, reg: prometheus.NewRegistry(), api: api, metrics: metrics}
-	g.reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	return g, nil
+	return &Gateway{cmd: cmd, cfg: cfg, con: con, log: con.Log, reg: service.NewRegistry(), api: api, metrics: metrics}, nil
 }
 
 // Close lets go of the ports of a gateway that was not run.
@@ -69,151 +72,101 @@ func (g *Gateway) Hurry() {
 	if s := g.server.Load(); s != nil {
 		s.Hurry()
 	}
+	if f := g.family.Load(); f != nil {
+		f.hurry()
+	}
+}
+
+// Kill ends all child processes at once. It is safe to call at any time.
+func (g *Gateway) Kill() {
+	if f := g.family.Load(); f != nil {
+		f.kill()
+	}
 }
 
 // API is where the API listens.
-func (g *Gateway) API() string { return at(g.cfg.Host, g.api) }
+func (g *Gateway) API() string { return service.URL(g.cfg.Host, g.api) }
 
 // Metrics is where metrics are scraped.
-func (g *Gateway) Metrics() string { return at(g.cfg.PrometheusHost, g.metrics) + "/metrics" }
-
-// at is the URL of a listener, with the host as the operator wrote it.
-func at(host string, l net.Listener) string {
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil { // a TCP listener's address always has a port
-		return "http://" + l.Addr().String()
-	}
-	return "http://" + net.JoinHostPort(host, port)
+func (g *Gateway) Metrics() string {
+	return service.URL(g.cfg.PrometheusHost, g.metrics) + "/metrics"
 }
 
 // Ready is what is known once every worker that was named is ready.
 type Ready struct {
 	Workers int
-	Model   string // of the first worker, "" if it names none
+	Model   string // of the first worker that was registered here, "" if it names none
 	Took    time.Duration
 }
 
-// Run serves until ctx ends, then drains; it returns nil after a drain. ready is
-// called once, when every worker that was named is ready.
-func (g *Gateway) Run(ctx context.Context, ready func(Ready)) (err error) {
+// Run serves until ctx ends, then drains; it returns nil after a drain. server is the
+// built-in NATS server, nil if there is another. ready is called once, when every
+// worker that was named is ready.
+func (g *Gateway) Run(ctx context.Context, server Server, ready func(Ready)) (err error) {
 	began := time.Now()
-	server, err := natsd.Start(natsd.DefaultConfig(), g.log)
-	if err != nil {
-		return errors.Join(fmt.Errorf("starting the embedded message bus: %w", err), g.Close())
-	}
-	defer func() { err = errors.Join(err, server.Stop()) }()
-	busConfig := bus.DefaultConfig()
-	busConfig.Server = server
-	conn, err := bus.Connect(busConfig, g.reg, g.log)
-	if err != nil {
-		return errors.Join(fmt.Errorf("joining the embedded message bus: %w", err), g.Close())
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	stages, fleet, err := g.build(conn)
+	conn, err := service.Join(g.cfg.Bus, dialer(server), g.connectionName(), g.reg, g.log)
 	if err != nil {
 		return errors.Join(err, g.Close())
 	}
-	stages = append(stages, stage{"start-up", func(ctx context.Context) error {
-		if n := g.awaitReady(ctx, fleet); n > 0 {
-			ready(Ready{Workers: n, Model: fleet.Workers()[0].Spec.ModelID(), Took: time.Since(began)})
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	build := g.build
+	if g.cfg.Topology == flags.Split {
+		build = g.split(server)
+	}
+	stages, workers, err := build(conn)
+	if err != nil {
+		return errors.Join(err, g.Close())
+	}
+	stages = append(stages, service.AwaitBus(conn, g.cfg.Bus, g.busHint(), g.log), service.Stage{Name: "start-up", Run: func(ctx context.Context) error {
+		if n := g.awaitReady(ctx, workers.Readiness); n > 0 {
+			ready(Ready{Workers: n, Model: workers.model(), Took: time.Since(began)})
 		}
 		<-ctx.Done()
 		return nil
 	}})
-	return runStages(ctx, stages)
+	return service.RunStages(ctx, stages)
 }
 
-// build makes every service and says in which order they start.
-func (g *Gateway) build(conn *bus.Conn) ([]stage, *client.Client, error) {
-	cfg := g.cfg
-	cluster, err := wire.ParseCluster(cfg.Cluster)
-	if err != nil {
-		return nil, nil, err
+// connectionName is what the connection to the bus is called in log lines.
+func (g *Gateway) connectionName() string {
+	if g.cmd.Verb == flags.RunIngress {
+		return "ingress"
 	}
-	now := time.Now
-	incarnation := uint64(now().UnixNano())
-	prober := engine.NewProber(nil)
-	engineConfig := engine.DefaultConfig()
-	engineConfig.IdleTimeout = cfg.UpstreamPoolIdleTimeout
-	engines, err := engine.New(engineConfig)
-	if err != nil {
-		return nil, nil, err
-	}
-	selectors, err := g.selectors(conn, cluster, incarnation, prober)
-	if err != nil {
-		return nil, nil, err
-	}
-	local := make([]client.Local, len(selectors))
-	for i, sel := range selectors {
-		local[i] = sel
-	}
-	workers := bus.NewBucket(conn, cluster.Workers())
-	c, err := client.New(client.Config{
-		Cluster: cluster, Name: "ingress", Incarnation: incarnation, Legs: modeOf(cfg).Legs(),
-	}, client.Deps{Bus: conn, Workers: workers, Local: local, Log: g.log, Registerer: g.reg, Now: now})
-	if err != nil {
-		return nil, nil, err
-	}
-	registrar, err := bootstrap.NewRegistrar(registrarConfig(cfg), discoverer{health{prober}}, store{workers}, g.log)
-	if err != nil {
-		return nil, nil, err
-	}
-	server, err := ingress.New(ingressConfig(cfg), ingress.Deps{
-		Selector: c, Dispatcher: engines, Fleet: c, Log: g.log, Registerer: g.reg, Now: now,
-		ReadsKey: func() bool {
-			return slices.ContainsFunc(selectors, func(sel *legs.Service) bool {
-				_, reads := sel.Policy()
-				return reads&policy.ReadsKey != 0
-			})
-		},
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	if g.server.Store(server); g.hurried.Load() {
-		server.Hurry()
-	}
-	stages := []stage{
-		{"metrics", g.serveMetrics},
-		{"engine connections", engines.Run},
-		{"selection client", c.Run},
-	}
-	for _, sel := range selectors {
-		stages = append(stages, stage{sel.Leg().String() + " selector", func(ctx context.Context) error {
-			select {
-			case <-c.Joined(): // its first beat is heard, or selection starts a beat later
-			case <-ctx.Done():
-				return nil
-			}
-			return sel.Run(ctx)
-		}})
-	}
-	return append(stages,
-		stage{"registration", func(ctx context.Context) error {
-			defer prober.Close()
-			return idle(ctx, registrar.Run)
-		}},
-		stage{"API", func(ctx context.Context) error { return server.Run(ctx, g.api) }},
-	), c, nil
+	return "smg"
 }
 
-// selectors are the services of the legs that requests have, each with a policy of
-// its own.
-func (g *Gateway) selectors(conn *bus.Conn, cluster wire.Cluster, incarnation uint64, prober *engine.Prober) ([]*legs.Service, error) {
-	var all []*legs.Service
-	for _, leg := range modeOf(g.cfg).Legs() {
-		sel, err := legs.New(legs.Config{
-			Cluster: cluster, Leg: leg, Replica: worker.ReplicaID(incarnation), Build: version.String(),
-			Policy: policy.Config{Policy: policyOf(g.cfg, leg)}, Keeper: keeperConfig(g.cfg), Endpoint: g.cfg.HealthCheckEndpoint,
-			// The embedded bus has no listener: nobody else can be on it.
-			Settle: 0,
-		}, legs.Deps{Bus: conn, Prober: health{prober}, Log: g.log, Registerer: g.reg, Now: time.Now})
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, sel)
+// busHint is what to do when nobody is found at --nats-url.
+func (g *Gateway) busHint() string {
+	if g.cmd.Verb == flags.RunIngress {
+		return "start it, or correct --nats-url"
 	}
-	return all, nil
+	return "start it, or omit --nats-url to use the built-in one"
+}
+
+// dialer is the server, and nil without one.
+func dialer(s Server) bus.Dialer {
+	if s == nil {
+		return nil
+	}
+	return s
+}
+
+// fleet is what is known of the workers.
+type fleet struct {
+	*records
+	readiness
+}
+
+// readiness tells whether the gateway can serve.
+type readiness interface {
+	Readiness() (ready bool, healthy, total int)
+}
+
+// serveMetrics shows what gatherer has on the metrics port.
+func (g *Gateway) serveMetrics(gatherer prometheus.Gatherer) service.Stage {
+	return service.Stage{Name: "metrics", Run: func(ctx context.Context) error {
+		return service.ServePage(ctx, g.metrics, gatherer, g.log)
+	}}
 }
 
 // idle runs f and then waits for ctx: a stage that ends ends the gateway.

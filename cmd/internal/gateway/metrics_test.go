@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -14,7 +16,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
+	"smg/bus/natsd"
 	"smg/cmd/internal/flags"
+	"smg/cmd/internal/terminal"
+	"smg/launcher"
 	"smg/policy"
 	"smg/sim/simtest"
 )
@@ -30,13 +35,18 @@ func running(t *testing.T, policyName string) *Gateway {
 	cfg.ShutdownGracePeriod = 0
 	cfg.Policy = policyName
 	cfg.WorkerURLs = []string{simtest.Start(t, simtest.Config()).URL}
-	g, err := Bind(&cfg, "", slog.New(slog.DiscardHandler))
+	server, err := natsd.Start(natsd.DefaultConfig(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	con := terminal.Console{Console: launcher.NewConsole(io.Discard, false), Log: slog.New(slog.DiscardHandler)}
+	g, err := Bind(&flags.Command{Verb: flags.RunLaunch, Launch: &cfg}, con)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ready, done := make(chan Ready), make(chan error)
-	go func() { done <- g.Run(ctx, func(r Ready) { ready <- r }) }()
+	go func() { done <- g.Run(ctx, server, func(r Ready) { ready <- r }) }()
 	select {
 	case err := <-done:
 		t.Fatalf("it ended: %v", err)
@@ -48,6 +58,9 @@ func running(t *testing.T, policyName string) *Gateway {
 	t.Cleanup(func() {
 		stop()
 		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if err := server.Stop(); err != nil {
 			t.Error(err)
 		}
 		if c, err := net.Dial("tcp", g.api.Addr().String()); err == nil {
@@ -65,6 +78,8 @@ func documented(t *testing.T) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Only a parent of child processes has the others.
+	page, _, _ = bytes.Cut(page, []byte("With `--topology split` alone"))
 	row := regexp.MustCompile("(?m)^\\| `(smg_\\w+)` \\| \\w+ \\| ([^|]*) \\|")
 	label := regexp.MustCompile("`(\\w+)`")
 	all := map[string][]string{}

@@ -5,11 +5,6 @@ import (
 	"time"
 )
 
-// fleet is what tells whether the gateway can serve.
-type fleet interface {
-	Readiness() (ready bool, healthy, total int)
-}
-
 // Readiness is looked at often at first, seldom while a worker stays away.
 const (
 	readyPoll    = 10 * time.Millisecond
@@ -18,12 +13,12 @@ const (
 
 // awaitReady returns how many workers are ready once all of them are, or 0 when
 // ctx ends before.
-func (g *Gateway) awaitReady(ctx context.Context, f fleet) int {
+func (g *Gateway) awaitReady(ctx context.Context, look func() (ready bool, healthy, total int)) int {
 	want, pause := len(candidates(g.cfg)), readyPoll
 	t := time.NewTimer(pause)
 	defer t.Stop()
 	for {
-		if ready, healthy, _ := f.Readiness(); ready && healthy >= want {
+		if ready, healthy, _ := look(); ready && healthy >= want {
 			return healthy
 		}
 		select {

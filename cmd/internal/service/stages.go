@@ -1,4 +1,4 @@
-package gateway
+package service
 
 import (
 	"context"
@@ -8,17 +8,17 @@ import (
 	"sync"
 )
 
-// stage is a service of the process. It runs until its context ends; a stage that
-// returns before that ends the gateway.
-type stage struct {
-	name string
-	run  func(ctx context.Context) error
+// Stage is one of the services of a process. It runs until its context ends; a stage
+// that returns before that ends the process.
+type Stage struct {
+	Name string
+	Run  func(ctx context.Context) error
 }
 
-// runStages starts the stages in order and, once ctx ends or one of them returns,
+// RunStages starts the stages in order and, once ctx ends or one of them returns,
 // stops them in reverse order, each when the one above it has returned: requests
 // end before the leases that announce them, and those before the bus.
-func runStages(ctx context.Context, stages []stage) error {
+func RunStages(ctx context.Context, stages []Stage) error {
 	base := context.WithoutCancel(ctx)
 	var (
 		mu       sync.Mutex
@@ -33,9 +33,9 @@ func runStages(ctx context.Context, stages []stage) error {
 		go func() {
 			defer close(done)
 			defer once.Do(func() { close(stopping) })
-			if err := s.run(sctx); err != nil {
+			if err := s.Run(sctx); err != nil {
 				mu.Lock()
-				errs = append(errs, fmt.Errorf("%s: %w", s.name, err))
+				errs = append(errs, fmt.Errorf("%s: %w", s.Name, err))
 				mu.Unlock()
 			}
 		}()

@@ -1,4 +1,4 @@
-package gateway
+package service
 
 import (
 	"context"
@@ -25,9 +25,9 @@ func (j *journal) note(e string) {
 func TestStagesStopInReverseOrder(t *testing.T) {
 	var j journal
 	running := make(chan string, 3) // one for each stage
-	stages := func(names ...string) (all []stage) {
+	stages := func(names ...string) (all []Stage) {
 		for _, n := range names {
-			all = append(all, stage{n, func(ctx context.Context) error {
+			all = append(all, Stage{n, func(ctx context.Context) error {
 				running <- n
 				<-ctx.Done()
 				j.note(n)
@@ -43,7 +43,7 @@ func TestStagesStopInReverseOrder(t *testing.T) {
 		}
 		cancel()
 	}()
-	if err := runStages(ctx, stages("bus", "selector", "API")); err != nil {
+	if err := RunStages(ctx, stages("bus", "selector", "API")); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"API", "selector", "bus"}, j.events); diff != "" {
@@ -54,7 +54,7 @@ func TestStagesStopInReverseOrder(t *testing.T) {
 func TestAStageThatFailsEndsTheOthers(t *testing.T) {
 	boom := errors.New("boom")
 	var j journal
-	err := runStages(t.Context(), []stage{
+	err := RunStages(t.Context(), []Stage{
 		{"below", func(ctx context.Context) error { <-ctx.Done(); j.note("below"); return nil }},
 		{"broken", func(context.Context) error { return boom }},
 		{"above", func(ctx context.Context) error { <-ctx.Done(); j.note("above"); return nil }},

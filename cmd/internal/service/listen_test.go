@@ -1,4 +1,4 @@
-package gateway
+package service
 
 import (
 	"errors"
@@ -30,7 +30,7 @@ func TestListenSaysWhatIsWrong(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l, err := listen(tt.flag, tt.host, tt.port)
+			l, err := Listen(tt.flag, tt.host, tt.port)
 			if err == nil {
 				l.Close()
 				t.Fatal("it listens")

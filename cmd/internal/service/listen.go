@@ -1,4 +1,4 @@
-package gateway
+package service
 
 import (
 	"errors"
@@ -10,8 +10,8 @@ import (
 	"smg/cmd/internal/flags"
 )
 
-// listen binds host:port. The flags that name them are flag+"host" and flag+"port".
-func listen(flag, host string, port int) (net.Listener, error) {
+// Listen binds host:port. The flags that name them are flag+"host" and flag+"port".
+func Listen(flag, host string, port int) (net.Listener, error) {
 	addr := net.JoinHostPort(host, strconv.Itoa(port))
 	l, err := net.Listen("tcp", addr)
 	if err == nil {

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package gateway
+package service
 
 // holder would find the process that listens on port; only Linux tells without
 // special rights.

@@ -1,4 +1,4 @@
-package main
+package terminal
 
 import (
 	"context"
@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// signals is how Ctrl-C and SIGTERM reach a command: the first ends its context,
+// Signals is how Ctrl-C and SIGTERM reach a command: the first ends its context,
 // the second hurries it, the third ends the process at once.
-type signals struct {
+type Signals struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	ch     chan os.Signal
@@ -23,22 +23,26 @@ type signals struct {
 	third  []func()
 }
 
-// watchSignals takes the signals over until stop is called.
-func watchSignals(log *slog.Logger) *signals {
+// WatchSignals takes the signals over until Stop is called.
+func WatchSignals(log *slog.Logger) *Signals {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &signals{ctx: ctx, cancel: cancel, ch: make(chan os.Signal, 4), log: log} // 4: no signal is lost while one is handled
+	s := &Signals{ctx: ctx, cancel: cancel, ch: make(chan os.Signal, 4), log: log} // 4: no signal is lost while one is handled
 	signal.Notify(s.ch, syscall.SIGINT, syscall.SIGTERM)
 	go s.handle()
 	return s
 }
 
-// onSecond has f called on the second signal, onThird on the third, before the
-// process ends.
-func (s *signals) onSecond(f func()) { s.mu.Lock(); s.second = append(s.second, f); s.mu.Unlock() }
-func (s *signals) onThird(f func())  { s.mu.Lock(); s.third = append(s.third, f); s.mu.Unlock() }
+// Context ends with the first signal, or with Stop.
+func (s *Signals) Context() context.Context { return s.ctx }
 
-// code is the exit code that tells of the first signal, 0 if there was none.
-func (s *signals) code() int {
+// OnSecond has f called on the second signal.
+func (s *Signals) OnSecond(f func()) { s.mu.Lock(); s.second = append(s.second, f); s.mu.Unlock() }
+
+// OnThird has f called on the third signal, before the process ends.
+func (s *Signals) OnThird(f func()) { s.mu.Lock(); s.third = append(s.third, f); s.mu.Unlock() }
+
+// Code is the exit code that tells of the first signal, 0 if there was none.
+func (s *Signals) Code() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n, ok := s.first.(syscall.Signal); ok {
@@ -47,13 +51,14 @@ func (s *signals) code() int {
 	return 0
 }
 
-func (s *signals) stop() {
+// Stop gives the signals back.
+func (s *Signals) Stop() {
 	signal.Stop(s.ch)
 	close(s.ch)
 	s.cancel()
 }
 
-func (s *signals) handle() {
+func (s *Signals) handle() {
 	n := 0
 	for sig := range s.ch {
 		s.mu.Lock()

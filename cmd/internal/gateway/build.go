@@ -1,0 +1,135 @@
+package gateway
+
+import (
+	"context"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"smg/bootstrap"
+	"smg/bus"
+	"smg/cmd/internal/flags"
+	"smg/cmd/internal/selector"
+	"smg/cmd/internal/service"
+	"smg/engine"
+	"smg/ingress"
+	"smg/legs"
+	"smg/legs/client"
+	"smg/policy"
+	"smg/wire"
+	"smg/worker"
+)
+
+// build makes every service of this process and says in which order they start.
+func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
+	cfg := g.cfg
+	cluster, err := wire.ParseCluster(cfg.Cluster)
+	if err != nil {
+		return nil, fleet{}, err
+	}
+	incarnation := uint64(time.Now().UnixNano())
+	prober := engine.NewProber(nil)
+	engineConfig := engine.DefaultConfig()
+	engineConfig.IdleTimeout = cfg.UpstreamPoolIdleTimeout
+	engines, err := engine.New(engineConfig)
+	if err != nil {
+		return nil, fleet{}, err
+	}
+	selectors, err := g.selectors(conn, incarnation, prober)
+	if err != nil {
+		return nil, fleet{}, err
+	}
+	local := make([]client.Local, len(selectors))
+	for i, sel := range selectors {
+		local[i] = sel
+	}
+	rec := &records{bucket: bus.NewBucket(conn, cluster.Workers()), log: g.log}
+	c, err := client.New(client.Config{
+		Cluster: cluster, Name: g.name(), Incarnation: incarnation, Legs: modeOf(cfg).Legs(),
+		PlanTimeout: cfg.PlanTimeout, FailDegraded: cfg.FailDegraded,
+	}, client.Deps{Bus: conn, Workers: rec.bucket, Local: local, Log: g.log, Registerer: g.reg, Now: time.Now})
+	if err != nil {
+		return nil, fleet{}, err
+	}
+	rec.offer = c.Offer
+	registration, err := g.registration(rec, prober)
+	if err != nil {
+		return nil, fleet{}, err
+	}
+	server, err := ingress.New(ingressConfig(cfg), ingress.Deps{
+		Selector: c, Dispatcher: engines, Fleet: c, Log: g.log, Registerer: g.reg, Now: time.Now,
+		ReadsKey: func() bool { return c.ReadsKey() || slices.ContainsFunc(selectors, readsKey) },
+	})
+	if err != nil {
+		return nil, fleet{}, err
+	}
+	if g.server.Store(server); g.hurried.Load() {
+		server.Hurry()
+	}
+	stages := []service.Stage{
+		g.serveMetrics(g.reg),
+		{Name: "engine connections", Run: engines.Run},
+		{Name: "selection client", Run: c.Run},
+		{Name: "worker records", Run: rec.run},
+	}
+	for _, sel := range selectors {
+		stages = append(stages, service.Stage{Name: sel.Leg().String() + " selector", Run: func(ctx context.Context) error {
+			select {
+			case <-c.Joined(): // its first beat is heard, or selection starts a beat later
+			case <-ctx.Done():
+				return nil
+			}
+			return sel.Run(ctx)
+		}})
+	}
+	return append(stages,
+		registration,
+		service.Stage{Name: "API", Run: func(ctx context.Context) error { return server.Run(ctx, g.api) }},
+	), fleet{rec, c}, nil
+}
+
+// selectors are those of the legs that requests have, each with a policy of its own;
+// none where they are other processes.
+func (g *Gateway) selectors(conn *bus.Conn, incarnation uint64, prober *engine.Prober) ([]*legs.Service, error) {
+	if g.cmd.Verb == flags.RunIngress {
+		return nil, nil
+	}
+	var all []*legs.Service
+	for _, leg := range modeOf(g.cfg).Legs() {
+		sel, err := selector.New(g.cfg, leg, policyOf(g.cfg, leg), worker.ReplicaID(incarnation), g.shared(),
+			selector.Deps{Bus: conn, Prober: prober, Log: g.log, Registerer: g.reg})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, sel)
+	}
+	return all, nil
+}
+
+func readsKey(sel *legs.Service) bool {
+	_, reads := sel.Policy()
+	return reads&policy.ReadsKey != 0
+}
+
+// shared says whether other processes can be on the bus.
+func (g *Gateway) shared() bool { return g.cfg.Bus.External() || g.cfg.Bus.Listen != "" }
+
+// name tells this ingress from others on the bus. It is the same after a restart.
+func (g *Gateway) name() string {
+	_, port, err := net.SplitHostPort(g.api.Addr().String())
+	host, hostErr := os.Hostname()
+	if err != nil || hostErr != nil {
+		return "ingress"
+	}
+	return host + ":" + port
+}
+
+// registration registers the workers that the command line names.
+func (g *Gateway) registration(rec *records, prober *engine.Prober) (service.Stage, error) {
+	registrar, err := bootstrap.NewRegistrar(registrarConfig(g.cfg), discoverer{selector.Prober{Engines: prober}}, rec, g.log)
+	return service.Stage{Name: "registration", Run: func(ctx context.Context) error {
+		defer prober.Close()
+		return idle(ctx, registrar.Run)
+	}}, err
+}

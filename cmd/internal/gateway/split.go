@@ -1,0 +1,97 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"smg/bus"
+	"smg/cmd/internal/service"
+	"smg/engine"
+	"smg/wire"
+	"smg/worker"
+)
+
+// split makes the services that stay in this process, which registers the workers,
+// and the children that are the others.
+func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, error) {
+	return func(conn *bus.Conn) ([]service.Stage, fleet, error) {
+		cluster, err := wire.ParseCluster(g.cfg.Cluster)
+		if err != nil {
+			return nil, fleet{}, err
+		}
+		rec := &records{bucket: bus.NewBucket(conn, cluster.Workers()), log: g.log}
+		registration, err := g.registration(rec, engine.NewProber(nil))
+		if err != nil {
+			return nil, fleet{}, err
+		}
+		busURL := strings.Join(g.cfg.Bus.URLs, ",")
+		if server != nil {
+			busURL = server.ClientURL()
+		}
+		f, err := g.bear(busURL)
+		if err != nil {
+			return nil, fleet{}, err
+		}
+		if err := f.register(g.reg); err != nil {
+			return nil, fleet{}, errors.Join(err, f.close())
+		}
+		if g.family.Store(f); g.hurried.Load() {
+			f.hurry()
+		}
+		stages := []service.Stage{
+			g.serveMetrics(merged{own: g.reg, family: f, log: g.log}),
+			{Name: "children", Run: func(ctx context.Context) error {
+				<-ctx.Done()
+				return f.close()
+			}},
+			{Name: "worker records", Run: rec.run},
+			{Name: "copy of worker records", Run: func(ctx context.Context) error {
+				// It tells nobody, but puts again what the bucket may lose.
+				return rec.bucket.Watch(ctx, bus.Events[worker.ID, worker.Spec]{})
+			}},
+		}
+		for _, c := range f.selectors {
+			stages = append(stages, service.Stage{Name: c.Name(), Run: c.Run})
+		}
+		return append(stages, registration, service.Stage{Name: f.ingress.Name(), Run: f.ingress.Run}),
+			fleet{rec, remote{f.client, apiURL(g.api)}}, nil
+	}
+}
+
+// remote is the readiness of an API in another process.
+type remote struct {
+	client *http.Client
+	url    string
+}
+
+// remoteWait bounds one look.
+const remoteWait = time.Second
+
+// Readiness asks the API.
+func (r remote) Readiness() (ready bool, healthy, total int) {
+	ctx, cancel := context.WithTimeout(context.Background(), remoteWait)
+	defer cancel()
+	var answer struct {
+		Healthy int `json:"healthy_workers"`
+		Total   int `json:"total_workers"`
+	}
+	err := fetch(ctx, r.client, r.url+"/readiness", func(resp *http.Response) error {
+		return json.NewDecoder(resp.Body).Decode(&answer)
+	})
+	return err == nil, answer.Healthy, answer.Total
+}
+
+// apiURL is where this process reaches a listener of its own machine.
+func apiURL(l net.Listener) string {
+	addr, ok := l.Addr().(*net.TCPAddr)
+	if !ok || !addr.IP.IsUnspecified() {
+		return "http://" + l.Addr().String()
+	}
+	return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(addr.Port)) // every wildcard takes IPv4
+}

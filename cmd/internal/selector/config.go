@@ -1,0 +1,71 @@
+// Package selector wires the selector of one leg: it turns flags into the
+// configuration of package legs, and runs one as a process of its own. It does not
+// know the API or the built-in NATS server, so that the program of a leg links
+// neither.
+package selector
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"smg/bus"
+	"smg/cmd/internal/flags"
+	"smg/cmd/internal/version"
+	"smg/engine"
+	"smg/legs"
+	"smg/policy"
+	"smg/wire"
+	"smg/worker"
+)
+
+// Deps is what a selector works with.
+type Deps struct {
+	Bus        *bus.Conn
+	Prober     *engine.Prober
+	Log        *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// New is the selector of a leg that does nothing yet. replica is unique for each
+// start. shared says that others may be on the bus, whom a new replica has to hear
+// first.
+func New(cfg *flags.Launch, leg worker.Leg, policyName string, replica worker.ReplicaID, shared bool, d Deps) (*legs.Service, error) {
+	cluster, err := wire.ParseCluster(cfg.Cluster)
+	if err != nil {
+		return nil, err
+	}
+	c := legs.Config{
+		Cluster: cluster, Leg: leg, Replica: replica, Build: version.String(),
+		Policy: policy.Config{Policy: policyName}, Keeper: keeperConfig(cfg), Endpoint: cfg.HealthCheckEndpoint,
+	}
+	if shared {
+		c.Settle = worker.Settle
+	}
+	return legs.New(c, legs.Deps{Bus: d.Bus, Prober: Prober{d.Prober}, Log: d.Log, Registerer: d.Registerer, Now: time.Now})
+}
+
+func keeperConfig(cfg *flags.Launch) worker.KeeperConfig {
+	k := worker.DefaultKeeperConfig()
+	k.Health = worker.HealthConfig{
+		Interval: cfg.HealthCheckInterval, Timeout: cfg.HealthCheckTimeout,
+		FailureThreshold: cfg.HealthFailureThreshold, SuccessThreshold: cfg.HealthSuccessThreshold,
+		Disabled: cfg.DisableHealthCheck,
+	}
+	k.Breaker = worker.BreakerConfig{
+		FailureThreshold: cfg.Breaker.FailureThreshold, SuccessThreshold: cfg.Breaker.SuccessThreshold,
+		Timeout: cfg.Breaker.Timeout, Window: cfg.Breaker.Window, Disabled: cfg.Breaker.Disabled,
+	}
+	return k
+}
+
+// Prober lets selectors and registrars probe engines. Workers have no keys of their
+// own yet.
+type Prober struct{ Engines *engine.Prober }
+
+// Health is nil when the worker answers well. It is safe for concurrent use.
+func (p Prober) Health(ctx context.Context, url, endpoint string) error {
+	return p.Engines.Health(ctx, url, endpoint, "")
+}

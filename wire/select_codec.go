@@ -1,0 +1,181 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"smg/wire/wirepb"
+	"smg/worker"
+)
+
+const selectName = "select"
+
+// clipMark ends a client's text that was cut. With it the text is neither the name
+// of a model, of which none is that long, nor the number of a target.
+const (
+	clipMark = "…"
+	maxClip  = MaxString + len(clipMark)
+)
+
+// selectEncoder is the memory of one encoding, used again and again.
+type selectEncoder struct {
+	msg wirepb.Select
+	key wirepb.Key
+}
+
+var selectEncoders = sync.Pool{New: func() any { return new(selectEncoder) }}
+
+// AppendSelect encodes s, all but Now, at the end of buf. A model or a target of
+// more than [MaxString] bytes, which names nothing, is cut and stays without a
+// meaning. It is safe for concurrent use.
+func AppendSelect(buf []byte, s *Select) ([]byte, error) {
+	if err := checkSelect(s); err != nil {
+		return buf, unsendable(selectName, err)
+	}
+	e := selectEncoders.Get().(*selectEncoder)
+	defer selectEncoders.Put(e)
+	return marshal(buf, selectName, e.fill(s))
+}
+
+// fill sets every field of the message, since each may have been used before.
+func (e *selectEncoder) fill(s *Select) *wirepb.Select {
+	m := &e.msg
+	m.Incarnation = s.Lease.Incarnation
+	m.Plan = s.Lease.Plan
+	m.Item = uint32(s.Lease.Item)
+	m.Leg = toEnum[wirepb.Leg](s.Lease.Leg)
+	m.Model = appendClipped(m.Model[:0], s.Model)
+	m.Target = appendClipped(m.Target[:0], s.Target)
+	m.Key = nil
+	if s.Key.Source != worker.NoKey {
+		k := &e.key
+		k.Source = wirepb.KeySource(s.Key.Source) // here nothing is absent: both begin with no key
+		k.Sum = append(k.Sum[:0], s.Key.Sum[:]...)
+		k.Short = s.Key.Short
+		m.Key = k
+	}
+	m.Tokens = uint64(s.Tokens)
+	m.Skip = m.Skip[:0]
+	for i := range s.Skip {
+		m.Skip = append(m.Skip, s.Skip[i][:]...)
+	}
+	return m
+}
+
+func appendClipped(buf []byte, s string) []byte {
+	if len(s) > MaxString {
+		return append(append(buf, s[:MaxString]...), clipMark...)
+	}
+	return append(buf, s...)
+}
+
+// DecodeSelect reads a select and keeps nothing of data. A key from a source that
+// is newer than this program is no key. Now is zero.
+func DecodeSelect(data []byte) (*Select, error) {
+	var m wirepb.Select
+	if err := unmarshal(data, selectName, &m); err != nil {
+		return nil, err
+	}
+	s, err := decodeSelect(&m)
+	if err == nil {
+		err = checkSelect(s)
+	}
+	if err != nil {
+		return nil, malformed(selectName, err)
+	}
+	return s, nil
+}
+
+// checkSelect is what holds for every select, sent or received.
+func checkSelect(s *Select) error {
+	if err := checkLeaseID(s.Lease); err != nil {
+		return err
+	}
+	switch {
+	case s.Tokens < 0:
+		return fmt.Errorf("%d tokens", s.Tokens)
+	case s.Key.Source > worker.KeyImplicit:
+		return fmt.Errorf("a key of unknown source %d", s.Key.Source)
+	}
+	if slices.ContainsFunc(s.Skip, isZero) {
+		return errors.New("it skips a worker without an id")
+	}
+	return checkLen("workers to skip", len(s.Skip), MaxList)
+}
+
+func checkLeaseID(id worker.LeaseID) error {
+	switch {
+	case id.Incarnation == 0:
+		return errors.New("the incarnation is 0")
+	case id.Plan == 0:
+		return errors.New("the plan number is 0")
+	case id.Leg > worker.Decode:
+		return fmt.Errorf("unknown %s", id.Leg)
+	}
+	return nil
+}
+
+func decodeSelect(m *wirepb.Select) (*Select, error) {
+	const size = len(worker.ID{})
+	id, err := decodeLeaseID(m.Incarnation, m.Plan, m.Item, m.Leg)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case len(m.Model) > maxClip:
+		return nil, fmt.Errorf("the model has %d bytes, more than %d", len(m.Model), maxClip)
+	case len(m.Target) > maxClip:
+		return nil, fmt.Errorf("the target has %d bytes, more than %d", len(m.Target), maxClip)
+	case m.Tokens > math.MaxInt64:
+		return nil, fmt.Errorf("%d tokens", m.Tokens)
+	case len(m.Skip)%size != 0:
+		return nil, fmt.Errorf("the ids of workers to skip have %d bytes", len(m.Skip))
+	}
+	s := &Select{Lease: id, Model: string(m.Model), Target: string(m.Target), Tokens: int64(m.Tokens)}
+	if s.Key, err = decodeKey(m.Key); err != nil {
+		return nil, err
+	}
+	if n := len(m.Skip) / size; n > 0 {
+		s.Skip = make([]worker.ID, n)
+		for i := range s.Skip {
+			s.Skip[i] = worker.ID(m.Skip[i*size:][:size])
+		}
+	}
+	return s, nil
+}
+
+func decodeKey(m *wirepb.Key) (worker.Key, error) {
+	var source worker.KeySource
+	switch m.GetSource() {
+	case wirepb.KeySource_KEY_SOURCE_HEADER:
+		source = worker.KeyHeader
+	case wirepb.KeySource_KEY_SOURCE_IMPLICIT:
+		source = worker.KeyImplicit
+	default:
+		return worker.Key{}, nil
+	}
+	k := worker.Key{Source: source, Short: m.Short}
+	if len(m.Sum) != len(k.Sum) {
+		return worker.Key{}, fmt.Errorf("the hash of the key has %d bytes", len(m.Sum))
+	}
+	copy(k.Sum[:], m.Sum)
+	return k, nil
+}
+
+func decodeLeaseID(incarnation, plan uint64, item uint32, leg wirepb.Leg) (worker.LeaseID, error) {
+	id := worker.LeaseID{Incarnation: incarnation, Plan: plan, Item: uint16(item)}
+	if item > math.MaxUint16 {
+		return id, fmt.Errorf("item %d", item)
+	}
+	l, known := fromEnum(leg, worker.Decode)
+	if !known {
+		return id, fmt.Errorf("%w %d", errUnknownLeg, leg)
+	}
+	id.Leg = l
+	return id, nil
+}
+
+var errUnknownLeg = errors.New("unknown leg")
