@@ -87,6 +87,7 @@ type leg struct {
 	writer   *worker.LeaseWriter
 	local    map[worker.ReplicaID]Local
 	silent   atomic.Int64  // selects that have waited for longer than hedgeAfter
+	owed     atomic.Int64  // time-outs since a replica answered last
 	degraded atomic.Bool   // the last select was
 	policy   atomic.Value  // string: the name that replicas announce
 	reads    atomic.Uint32 // wire.Reads: what its policies read, as replicas announce

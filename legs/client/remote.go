@@ -86,11 +86,13 @@ func (c *Client) remote(ctx context.Context, l *leg, id worker.ReplicaID, ask *w
 	}
 	switch {
 	case reply != nil:
+		l.owed.Store(0)
 		l.excluded.Answered(id)
 	case ctx.Err() != nil:
 		return wire.Pick{}, ctx.Err()
 	default:
-		if errors.Is(err, errSilent) {
+		// Once some have waited in vain, nobody does, and being late is being silent.
+		if errors.Is(err, errSilent) || l.owed.Load() >= maxSilent {
 			l.excluded.TimedOut(id, sent, c.now())
 		}
 		return wire.Pick{}, errSilent
@@ -117,7 +119,7 @@ func (c *Client) await(ctx context.Context, l *leg, answer <-chan *wire.Reply) (
 	case <-late.C:
 	}
 	defer l.silent.Add(-1)
-	if l.silent.Add(1) > maxSilent {
+	if l.silent.Add(1)+l.owed.Load() > maxSilent {
 		return nil, errImpatient
 	}
 	late.Reset(max(0, c.cfg.PlanTimeout-hedgeAfter))
@@ -127,6 +129,7 @@ func (c *Client) await(ctx context.Context, l *leg, answer <-chan *wire.Reply) (
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-late.C:
+		l.owed.Add(1) // before the place is free
 		return nil, errSilent
 	}
 }
@@ -138,8 +141,11 @@ func (c *Client) onReply(r *wire.Reply) {
 		a.answer <- r
 		return
 	}
-	if l := c.legs[r.Lease.Leg]; l != nil && r.Err == nil {
-		l.wake(l.writer.LateReply(r.Lease))
+	if l := c.legs[r.Lease.Leg]; l != nil {
+		l.owed.Store(0) // late, but not silent
+		if r.Err == nil {
+			l.wake(l.writer.LateReply(r.Lease))
+		}
 	}
 }
 

@@ -167,15 +167,15 @@ func TestDegraded(t *testing.T) {
 	t.Run("an answer that comes too late is given back", func(t *testing.T) {
 		f := start(t, false, far, func(c *Config, _ *Deps) { c.PlanTimeout = 50 * time.Millisecond })
 		f.known(t, 1)
-		go_, asked := make(chan struct{}), make(chan *wire.Select, 1)
+		proceed, asked := make(chan struct{}), make(chan *wire.Select, 1)
 		f.replica(t, 9, "round_robin", func(s *wire.Select) *wire.Reply {
 			asked <- s
-			<-go_
+			<-proceed
 			return &wire.Reply{Lease: s.Lease, Replica: 9, Pick: wire.Pick{Worker: spec(1), Policy: "round_robin"}}
 		})
 		choose(t, f, worker.Key{}) // begun and ended degraded, under the same id
 		before := len(f.kinds())
-		close(go_)
+		close(proceed)
 		<-asked
 		bustest.Await(t, "the end of the late grant", func() bool {
 			kinds := f.kinds()
