@@ -2,10 +2,12 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +16,8 @@ import (
 	"time"
 
 	"smg/sim/simctl"
+	"smg/sim/simhttp"
+	"smg/sim/simtest"
 )
 
 // roles are the engines of a disaggregated fleet.
@@ -95,25 +99,31 @@ func TestSameTextThroughLegs(t *testing.T) {
 // block, no goroutine.
 func TestNothingIsLeftOfLegs(t *testing.T) {
 	const requests, clients = 2000, 24
+	const text = `{"model":"sim","messages":[{"role":"user","content":"question %d"}],"stream":%v,"max_tokens":20,"ignore_eos":true}`
+	const withPicture = `{"model":"sim","messages":[{"role":"user","content":[{"type":"text","text":"question %d"},` +
+		`{"type":"image_url","image_url":{"url":"` + picture + `"}}]}],"stream":%v,"max_tokens":20,"ignore_eos":true}`
+	pd, epd := roles{prefill: 2, decode: 2}, roles{encode: 1, prefill: 2, decode: 1}
+	lease := []string{"--prefill-args", "--kv-lease 5s"}
 	fleets := []struct {
-		name string
-		g    *gateway
-		body string
+		name  string
+		roles roles
+		args  []string
+		body  string
 	}{
-		{"pd", serveRoles(t, roles{prefill: 2, decode: 2}, "--", "--time-scale", "0.01"), `{"model":"sim","messages":[{"role":"user","content":"question %d"}],"stream":%v,"max_tokens":20,"ignore_eos":true}`},
-		{
-			"epd", serveRoles(t, roles{encode: 1, prefill: 2, decode: 1}, "--prefill-args", "--kv-lease 5s", "--", "--time-scale", "0.01"),
-			`{"model":"sim","messages":[{"role":"user","content":[{"type":"text","text":"question %d"},{"type":"image_url","image_url":{"url":"` + picture + `"}}]}],"stream":%v,"max_tokens":20,"ignore_eos":true}`,
-		},
+		{"pd", pd, nil, text},
+		{"epd", epd, lease, withPicture},
+		{"pd split", pd, split, text},
+		{"epd split", epd, append(split, lease...), withPicture},
 	}
 	for _, f := range fleets {
 		t.Run(f.name, func(t *testing.T) {
+			g := serveRoles(t, f.roles, append(f.args, "--", "--time-scale", "0.01")...)
 			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
 			goroutines := func() float64 {
 				client.CloseIdleConnections()
-				return gauges(t, f.g.metrics, "go_goroutines")[""]
+				return total(t, g.metrics, "go_goroutines")
 			}
-			if err := drainBody(t.Context(), client, f.g.url, fmt.Sprintf(f.body, 0, false)); err != nil {
+			if err := drainBody(t.Context(), client, g.url, fmt.Sprintf(f.body, 0, false)); err != nil {
 				t.Fatal(err)
 			}
 			before := settled(t, goroutines)
@@ -127,7 +137,7 @@ func TestNothingIsLeftOfLegs(t *testing.T) {
 						if rnd.IntN(3) == 0 {
 							time.AfterFunc(time.Duration(rnd.Int64N(int64(20*time.Millisecond))), cancel)
 						}
-						err := drainBody(ctx, client, f.g.url, fmt.Sprintf(f.body, rnd.IntN(1000), rnd.IntN(2) == 0))
+						err := drainBody(ctx, client, g.url, fmt.Sprintf(f.body, rnd.IntN(1000), rnd.IntN(2) == 0))
 						if err != nil && !errors.Is(err, context.Canceled) {
 							t.Errorf("request: %v", err)
 						}
@@ -138,7 +148,7 @@ func TestNothingIsLeftOfLegs(t *testing.T) {
 			wg.Wait()
 			for _, name := range []string{"smg_worker_requests_active", "smg_selector_requests_active", "smg_bootstrap_rooms_active"} {
 				await(t, name+" to fall to 0", func() bool {
-					values := gauges(t, f.g.metrics, name)
+					values := gauges(t, g.metrics, name)
 					for _, v := range values {
 						if v != 0 {
 							return false
@@ -147,7 +157,7 @@ func TestNothingIsLeftOfLegs(t *testing.T) {
 					return len(values) > 0
 				})
 			}
-			for _, e := range f.g.engines {
+			for _, e := range g.engines {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				if l, err := simctl.NewClient(e, nil).WaitIdle(ctx); err != nil {
 					t.Errorf("engine %s still holds %+v: %v", e, l, err)
@@ -156,26 +166,73 @@ func TestNothingIsLeftOfLegs(t *testing.T) {
 			}
 			http.DefaultClient.CloseIdleConnections()
 			await(t, fmt.Sprintf("the goroutines to be %v again", before), func() bool { return goroutines() <= before })
+			g.stop(143)
 		})
 	}
 }
 
-// TestDisagg holds what a wrong bootstrap address does to a request.
+// TestDisagg puts a proxy before the decode engine that sends it elsewhere for the
+// KV. The request has to fail as it does with the real engine, soon, and say which
+// leg it was.
 func TestDisagg(t *testing.T) {
-	t.Run("PD_bootstrap_address_of_nobody", func(t *testing.T) {
-		dead := port(t)
-		p := start(t, "smg-sim", "--port", "0", "--disaggregation-mode", "prefill", "--disaggregation-bootstrap-port", "0", "--time-scale", "0")
-		prefill := p.says(`listening on (http://\S+?),`)[1]
-		d := start(t, "smg-sim", "--port", "0", "--disaggregation-mode", "decode", "--time-scale", "0")
-		decode := d.says(`listening on (http://\S+)`)[1]
-		g := start(t, "smg", "launch", "--pd-disaggregation", "--prefill", prefill, strconv.Itoa(dead), "--decode", decode, "--host", "127.0.0.1",
-			"--port", strconv.Itoa(port(t)), "--prometheus-host", "127.0.0.1", "--prometheus-port", "0", "--disable-retries")
-		g.says("^ready ")
-		url := g.says(`^api +(http://\S+)`)[1]
-		_, err := ask(t.Context(), url+"/v1/chat/completions", `{"model":"sim","messages":[{"role":"user","content":"hi"}]}`)
-		if err == nil || !strings.Contains(err.Error(), "decode_internal_error") || !strings.Contains(err.Error(), strconv.Itoa(dead)) {
-			t.Errorf("got %v, want an error of the decode leg that names the address", err)
+	parallel(t)
+	dead := port(t)
+	for _, c := range []struct {
+		name    string
+		kind    simhttp.Kind
+		rewrite func([]byte) []byte
+		says    string // what the error has to say
+	}{
+		{"PD_wrong_port", simhttp.SGLang, simtest.Members(map[string]any{"bootstrap_port": dead}), strconv.Itoa(dead)},
+		{"PD_wrong_room", simhttp.SGLang, simtest.Members(map[string]any{"bootstrap_room": 4711}), "KVTransferError"}, // of the side that gives up first,
+		{"PD_wrong_host", simhttp.SGLang, simtest.Members(map[string]any{"bootstrap_host": "127.0.0.77"}), "127.0.0.77"},
+		{"PD_wrong_remote_port", simhttp.VLLM, inside("kv_transfer_params", "remote_port", dead), strconv.Itoa(dead)},
+		{"PD_wrong_remote_request", simhttp.VLLM, inside("kv_transfer_params", "remote_request_id", "of-nobody"), "of-nobody"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := simtest.Config()
+			cfg.Kind = c.kind
+			cfg.Disagg.BootstrapTimeout = 500 * time.Millisecond
+			cfg.Disagg.Lease = 2 * time.Second // prefill's KV, that nobody fetches
+			pd := simtest.StartPD(t, 1, 1, cfg)
+			prefill := []string{"--prefill", pd.Prefill[0].URL}
+			if c.kind == simhttp.SGLang {
+				prefill = append(prefill, strconv.Itoa(pd.Prefill[0].PeerPort))
+			}
+			args := append([]string{"launch", "--host", "127.0.0.1", "--pd-disaggregation", "--disable-retries"}, gatewayArgs(t, "")...)
+			args = append(append(args, prefill...), "--decode", simtest.Proxy(t, pd.Decode[0].URL, c.rewrite))
+			g := &gateway{process: start(t, "smg", args...)}
+			g.says("^ready ")
+			m := g.says(`^api +(http://\S+) +metrics +(http://\S+)`)
+			g.url, g.metrics = m[1], m[2]
+			for _, stream := range []string{"", `,"stream":true`} {
+				_, err := ask(t.Context(), g.url+"/v1/chat/completions", `{"model":"sim","messages":[{"role":"user","content":"hi"}],"max_tokens":5`+stream+`}`)
+				if err == nil || !legError.MatchString(err.Error()) || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("stream %q: got %v, want an error that names the leg and says %s", stream, err, c.says)
+				}
+			}
+			await(t, "the counts to fall to 0", func() bool { return total(t, g.metrics, "smg_worker_requests_active") == 0 })
+			for _, e := range pd.All() {
+				if l, err := e.WaitIdle(t.Context()); err != nil {
+					t.Errorf("%s still holds %+v: %v", e.URL, l, err)
+				}
+			}
+			g.stop(0)
+		})
+	}
+}
+
+var legError = regexp.MustCompile(`(prefill|decode) worker http://\S+ answered 500`)
+
+// inside returns a rewrite that sets one member of a member of a JSON object.
+func inside(object, member string, value any) func([]byte) []byte {
+	return func(body []byte) []byte {
+		var outer map[string]json.RawMessage
+		var inner map[string]any
+		if json.Unmarshal(body, &outer) != nil || json.Unmarshal(outer[object], &inner) != nil || inner == nil {
+			return body
 		}
-		g.stop(0)
-	})
+		inner[member] = value
+		return simtest.Members(map[string]any{object: inner})(body)
+	}
 }

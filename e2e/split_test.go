@@ -74,9 +74,10 @@ func TestCLISplit(t *testing.T) {
 }
 
 func selectorKilled(t *testing.T) {
-	g := serveRoles(t, roles{prefill: 2, decode: 2}, append(split, "--", "--time-scale", "0")...)
+	const planTimeout = 2 * time.Second
+	g := serveRoles(t, roles{prefill: 2, decode: 2}, append(split, "--router-plan-timeout-ms", strconv.FormatInt(planTimeout.Milliseconds(), 10), "--", "--time-scale", "0")...)
 	askChat(t, g.url)
-	l := startLoad(t, g.url, 4, patience)
+	l := startLoad(t, g.url, 4, planTimeout*3/4)
 	l.more(t, 20)
 	g.kill("selector prefill", syscall.SIGKILL)
 	g.says(`level=ERROR msg="service ended" service="selector prefill" pid=\d+ state="signal 9 \(killed\)" next_start=100ms`)
@@ -84,6 +85,9 @@ func selectorKilled(t *testing.T) {
 	await(t, "another selector", func() bool { return len(g.pidsOf("selector prefill")) == 2 })
 	l.healthy(t)
 	l.stop()
+	if n := l.slow.Load(); n > 2 {
+		t.Errorf("%d requests waited for the selector, want 2 at most", n)
+	}
 	g.says(`workers are chosen without a selector" leg=prefill`)
 	g.says(`a selector chooses workers again" leg=prefill`)
 	if n := total(t, g.metrics, `smg_service_restarts_total`); n != 1 {
