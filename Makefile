@@ -106,7 +106,7 @@ bench: ## Go benchmarks BENCH_COUNT times into BENCH_OUT; BASE=FILE compares wit
 	$(TOOL) benchstat $(BASE) $(BENCH_OUT)
 
 .PHONY: bench-smoke
-bench-smoke: build ## direct, a minimal relay and the gateway side by side: added latency and CPU a request
+bench-smoke: build ## direct, a minimal relay and the gateway, whole and prefill/decode: added latency and CPU a request
 	$(GO) run ./bench/smoke
 
 ##@ Check

@@ -43,8 +43,8 @@ func (f *family) kill() {
 	}
 }
 
-// bear makes the children, which do nothing yet, and gives them their listeners.
-func (g *Gateway) bear(busURL string) (*family, error) {
+// newFamily makes the children, which do nothing yet, and gives them their listeners.
+func (g *Gateway) newFamily(busURL string) (*family, error) {
 	f := &family{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}}
 	env := append(slices.DeleteFunc(os.Environ(), private), "SMG_NATS_URL="+busURL)
 	for _, leg := range modeOf(g.cfg).Legs() {

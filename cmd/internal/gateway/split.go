@@ -34,7 +34,7 @@ func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, 
 		if server != nil {
 			busURL = server.ClientURL()
 		}
-		f, err := g.bear(busURL)
+		f, err := g.newFamily(busURL)
 		if err != nil {
 			return nil, fleet{}, err
 		}
