@@ -30,7 +30,10 @@ func (x *exchange) parallel(rt *route, r *http.Request, p *Plan) error {
 			p.Prefill = nil // its lease ends with its own answer
 		}
 	}()
-	legs.watch(func(ctx context.Context) error { return x.watchPrefill(ctx, p.Prefill, q) })
+	prefill := p.Prefill // the plan may have let go of it before the goroutine looks
+	legs.watch(func(ctx context.Context) error {
+		return x.contained(func() error { return x.watchPrefill(ctx, prefill, q) })
+	})
 	resp, err := p.Decode.send(legs.ctx, q)
 	if err != nil {
 		return x.first(legs.ctx, err)
@@ -123,6 +126,7 @@ func (x *exchange) first(ctx context.Context, err error) error {
 
 // watchPrefill sends prefill its request and sees its answer to the end.
 func (x *exchange) watchPrefill(ctx context.Context, c *call, q request) error {
+	defer c.end(worker.Neutral, false) // if nothing else has
 	resp, err := c.send(ctx, q)
 	if err != nil {
 		return err

@@ -123,7 +123,9 @@ func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
 	p.Prefill, p.Decode = newCall(worker.Prefill, 0), newCall(worker.Decode, 0)
 	calls := slices.Collect(p.calls())
 	errs := make([]error, len(calls))
-	ask := func(i int) { errs[i] = x.choose(calls[i], p.items, tried, new(wire.Select)) }
+	ask := func(i int) {
+		errs[i] = x.contained(func() error { return x.choose(calls[i], p.items, tried, new(wire.Select)) })
+	}
 	var wg sync.WaitGroup
 	for i := range calls[1:] {
 		wg.Go(func() { ask(i + 1) })

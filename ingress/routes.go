@@ -82,6 +82,19 @@ func (s *Server) report(r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
+// contained runs what another goroutine than the handler's does for a request. A
+// panic there, of which net/http would not know, costs the request and not the
+// process.
+func (x *exchange) contained(work func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			x.srv.log.Error("a request hit a fault of the gateway", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+			err = gatewayProblem(http.StatusInternalServerError, "internal_error", "the gateway has a fault, which its log tells of")
+		}
+	}()
+	return work()
+}
+
 // inform answers an information route, no longer than the client takes the answer.
 func (s *Server) inform(w http.ResponseWriter, r *http.Request, answer http.HandlerFunc) {
 	x := s.open(w, r)

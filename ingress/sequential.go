@@ -106,7 +106,7 @@ func (x *exchange) encode(p *Plan, fields []engine.Field) error {
 	var all sync.WaitGroup
 	for i, c := range p.Encode {
 		all.Go(func() {
-			if err := x.encodeOne(ctx, c, p.items[i], fields); err != nil {
+			if err := x.contained(func() error { return x.encodeOne(ctx, c, p.items[i], fields) }); err != nil {
 				drop(err)
 			}
 		})
