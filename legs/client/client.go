@@ -72,6 +72,8 @@ type Client struct {
 	ready    atomic.Pointer[readiness]
 	changed  chan struct{} // holds one: the fleet has changed since readiness was taken
 	joined   chan struct{} // closed once the client hears selectors
+	heard    chan struct{} // closed once the copy is complete
+	synced   atomic.Bool   // the bucket of workers has been read
 	inbox    wire.Topic[wire.Reply]
 	metrics  *prometheus.CounterVec // degraded selections
 	waiting  waiting
@@ -105,6 +107,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 		registry: worker.NewRegistry(worker.NewFold(), 0),
 		changed:  make(chan struct{}, 1),
 		joined:   make(chan struct{}),
+		heard:    make(chan struct{}),
 		inbox:    cfg.Cluster.Replies(cfg.Incarnation),
 		metrics: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "smg_selection_degraded_total",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,6 +27,9 @@ func (c *Client) subscribe(subs *bus.Subscriptions) error {
 			if len(b.Policies) > 0 {
 				l.policy.Store(b.Policies[0].Name)
 				l.reads.Store(uint32(b.Policies[0].Reads))
+			}
+			if !c.hasHeard() {
+				c.change()
 			}
 		})
 	}
@@ -83,6 +87,7 @@ func (c *Client) watchWorkers(ctx context.Context) error {
 		Synced: func() {
 			c.registry.Put(initial...)
 			initial, synced = nil, true
+			c.synced.Store(true)
 			c.change()
 		},
 	})
@@ -108,6 +113,9 @@ func (c *Client) watchReadiness(ctx context.Context) {
 	defer t.Stop()
 	for {
 		c.ready.Store(c.takeReadiness())
+		if !c.hasHeard() && c.complete() {
+			close(c.heard)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -115,6 +123,30 @@ func (c *Client) watchReadiness(ctx context.Context) {
 		case <-t.C:
 		}
 	}
+}
+
+// Heard is closed once the copy of the fleet is complete for the first time: every
+// worker and its status is known, and every leg has a selector. One who began to
+// serve before would refuse what the fleet can serve.
+func (c *Client) Heard() <-chan struct{} { return c.heard }
+
+func (c *Client) hasHeard() bool {
+	select {
+	case <-c.heard:
+		return true
+	default:
+		return false
+	}
+}
+
+// complete is whether there is nothing left to be heard.
+func (c *Client) complete() bool {
+	for _, l := range c.legs {
+		if l != nil && l.ranking.Len() == 0 {
+			return false
+		}
+	}
+	return c.synced.Load() && !slices.ContainsFunc(c.registry.Workers(), func(w *worker.Worker) bool { return w.Record.Keeper == 0 })
 }
 
 // takeReadiness counts. The fleet is ready when every leg that requests have has a

@@ -122,6 +122,10 @@ func setNATSListen(s *Serve, v string) error {
 		}
 		s.Bus.User, s.Bus.Password, v = user, password, v[i+1:]
 	}
+	if _, err := strconv.Atoi(v[strings.LastIndexByte(v, ':')+1:]); err != nil {
+		// It may be credentials without their @, and must not be repeated.
+		return &badValue{"what stands at its end is no port", "write USER:PASSWORD@HOST:PORT"}
+	}
 	s.Bus.Listen = v
 	return nil
 }

@@ -44,6 +44,7 @@ func TestServices(t *testing.T) {
 		{"nats_listen_alone", "launch --nats-listen 127.0.0.1:4222", 1, []string{"services that join need credentials", "write USER:PASSWORD@127.0.0.1:4222"}},
 		{"nats_listen_for_children", "launch --topology split --nats-listen 127.0.0.1:4222", 0, nil},
 		{"nats_listen_half", "launch --nats-listen u@127.0.0.1:4222", 2, []string{"write USER:PASSWORD@HOST:PORT"}},
+		{"nats_listen_no_port", "launch --nats-listen u:secret", 2, []string{"no port", "write USER:PASSWORD@HOST:PORT"}},
 		{"nats_listen_form", "launch --nats-listen 4222", 1, []string{"--nats-listen 4222", "secret@127.0.0.1:4222"}},
 		{"V42_nats_listen", "launch --nats-listen u:p@127.0.0.1:30000", 1, []string{"--nats-listen 127.0.0.1:30000 and --port 30000", "two listeners cannot share a port"}},
 		{"V42_nats_listen_serve", "serve --backend sim --router-nats-listen u:p@127.0.0.1:29000", 1, []string{"--router-nats-listen", "--router-prometheus-port 29000"}},
@@ -78,6 +79,8 @@ func TestNATSPasswordsAreNotRepeated(t *testing.T) {
 		{"launch", "--nats-url", "nats://u:secret@n:4222", "--nats-url", "nats://u:secret@n:4222"},
 		{"launch", "--nats-url", "ftp://u:secret@n"},
 		{"launch", "--nats-url", "nats://u:secret@n", "--nats-listen", "1:1"},
+		{"launch", "--nats-listen", "u:secret"},
+		{"launch", "--nats-listen", "secret"},
 	} {
 		if _, code, text := run(nil, args...); code == 0 || strings.Contains(text, "secret") {
 			t.Errorf("exit %d: %s", code, text)

@@ -85,8 +85,29 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 	}
 	return append(stages,
 		registration,
-		service.Stage{Name: "API", Run: func(ctx context.Context) error { return server.Run(ctx, g.api) }},
+		service.Stage{Name: "API", Run: func(ctx context.Context) error {
+			if service.IsChild() {
+				hear(ctx, c)
+			}
+			return server.Run(ctx, g.api)
+		}},
 	), fleet{rec, c}, nil
+}
+
+// hearWithin bounds how long a child waits before it serves. Keepers repeat
+// themselves every 3 s.
+const hearWithin = 4 * time.Second
+
+// hear waits until an ingress that was started, perhaps again, knows the fleet. The
+// listener that it inherits holds those who come meanwhile.
+func hear(ctx context.Context, c *client.Client) {
+	t := time.NewTimer(hearWithin)
+	defer t.Stop()
+	select {
+	case <-c.Heard():
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }
 
 // selectors are those of the legs that requests have, each with a policy of its own;
