@@ -55,11 +55,12 @@ const hashing = "consistent_hashing"
 func (c *Client) fromCopy(l *leg, ask *wire.Select, reason string) (wire.Pick, error) {
 	name := ask.Lease.Leg.String()
 	if !l.degraded.Swap(true) {
-		what := "workers are chosen without a selector"
+		at, why := slog.String("leg", name), slog.String("reason", reason)
 		if c.cfg.FailDegraded {
-			what = "requests are refused, since no selector chooses workers"
+			c.log.Warn("requests are refused, since no selector chooses workers", at, why)
+		} else {
+			c.log.Warn("workers are chosen without a selector", at, why)
 		}
-		c.log.Warn(what, slog.String("leg", name), slog.String("reason", reason))
 	}
 	if c.cfg.FailDegraded {
 		return wire.Pick{}, wire.ErrSelectionUnavailable
