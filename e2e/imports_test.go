@@ -66,6 +66,7 @@ var rules = []rule{
 	{pkg: "bus/bustest", allows: []string{"bus/..."}},
 	{pkg: "bus", allows: []string{"wire"}, denies: []string{"github.com/nats-io/nats-server"}},
 	{pkg: "bootstrap", allows: []string{"worker", "wire"}},
+	{pkg: "engine/enginetest"},
 	{pkg: "engine", allows: []string{"worker"}, denies: []string{"github.com/nats-io"}},
 	{pkg: "legs/client", allows: []string{"worker", "wire", "bus", "policy/ring"}},
 	{pkg: "legs", allows: []string{"worker", "policy", "wire", "bus"}, denies: []string{"net/http"}},

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"smg/engine/enginetest"
 )
 
 // BenchmarkSend measures one exchange, the responder's share included: it is
@@ -98,7 +100,7 @@ func BenchmarkSend(b *testing.B) {
 // than find where a request ends.
 func rawResponder(tb testing.TB, answer string) (url string) {
 	raw := []byte(answer)
-	return serve(tb, func(nc net.Conn) {
+	return enginetest.Serve(tb, func(nc net.Conn) {
 		buf := make([]byte, 256<<10)
 		for {
 			if _, err := readRequest(nc, buf); err != nil {

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"smg/engine/enginetest"
 )
 
 // TestWire compares what leaves, byte by byte.
@@ -168,7 +170,7 @@ func TestIPv6(t *testing.T) {
 		t.Skip("no IPv6 here: ", err)
 	}
 	e := &fakeEngine{answers: []string{answer("six")}}
-	serveOn(t, l, e.handle)
+	enginetest.ServeOn(t, l, e.handle)
 	client := newClient(t, DefaultConfig())
 	if got := exchange(t, client, newTarget(t, client, "http://"+l.Addr().String())); got != "six" {
 		t.Errorf("got %q", got)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"smg/engine/enginetest"
 )
 
 // TestResend: the free re-send and what forbids it.
@@ -133,7 +135,7 @@ func TestFresh(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			client := newClient(t, DefaultConfig())
-			target := newTarget(t, client, serve(t, tt.handle))
+			target := newTarget(t, client, enginetest.Serve(t, tt.handle))
 			resp, err := post(t, client, target)
 			if err == nil {
 				defer resp.Close()
@@ -213,12 +215,12 @@ func deaf(tb testing.TB) string {
 
 // silentTLS returns a URL that accepts and then says nothing.
 func silentTLS(tb testing.TB) string {
-	return strings.Replace(serve(tb, func(nc net.Conn) { io.Copy(io.Discard, nc) }), "http", "https", 1)
+	return strings.Replace(enginetest.Serve(tb, func(nc net.Conn) { io.Copy(io.Discard, nc) }), "http", "https", 1)
 }
 
 // noTLS returns an https URL that answers in plain text.
 func noTLS(tb testing.TB) string {
-	return strings.Replace(serve(tb, func(nc net.Conn) {
+	return strings.Replace(enginetest.Serve(tb, func(nc net.Conn) {
 		nc.Read(make([]byte, 1<<10))
 		io.WriteString(nc, "HTTP/1.0 400 Bad Request\r\n\r\n")
 	}), "http", "https", 1)
@@ -282,7 +284,7 @@ func TestCancel(t *testing.T) {
 			t.Run(state.name+"/"+ending.name, func(t *testing.T) {
 				reached := make(chan struct{}, 1)
 				gone := make(chan struct{})
-				url := serve(t, func(nc net.Conn) {
+				url := enginetest.Serve(t, func(nc net.Conn) {
 					defer close(gone)
 					state.engine(nc, reached)
 					io.Copy(io.Discard, nc)
@@ -351,7 +353,7 @@ func TestCancel(t *testing.T) {
 		defer close(hold)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		slow := newTarget(t, client, serve(t, func(nc net.Conn) {
+		slow := newTarget(t, client, enginetest.Serve(t, func(nc net.Conn) {
 			buf := make([]byte, 1<<10)
 			readRequest(nc, buf)
 			io.WriteString(nc, answer("1"))

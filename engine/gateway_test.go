@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"smg/engine/enginetest"
 )
 
 // TestGateway holds the acceptance cases of the gateway that its client
@@ -46,7 +48,7 @@ func testBuffered(t *testing.T) {
 		{"an event and half the end", "data: 6\n\n\r\n0\r\n", state{"data: 6\n\n", 0, false}},
 	}
 	send := make(chan string)
-	url := serve(t, func(nc net.Conn) {
+	url := enginetest.Serve(t, func(nc net.Conn) {
 		readRequest(nc, make([]byte, 1<<10))
 		for s := range send {
 			if _, err := io.WriteString(nc, s); err != nil {
@@ -158,7 +160,7 @@ func testEarlyAnswer(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			answered := make(chan struct{})
-			url := serve(t, func(nc net.Conn) {
+			url := enginetest.Serve(t, func(nc net.Conn) {
 				nc.Read(make([]byte, 100))
 				tt.engine(nc, answered)
 			})
@@ -273,7 +275,7 @@ func testUnasked(t *testing.T) {
 	})
 	t.Run("bytes on an idle connection", func(t *testing.T) {
 		say := make(chan struct{})
-		url := serve(t, func(nc net.Conn) {
+		url := enginetest.Serve(t, func(nc net.Conn) {
 			buf := make([]byte, 1<<10)
 			for n := 0; ; n++ {
 				if _, err := readRequest(nc, buf); err != nil {
@@ -302,7 +304,7 @@ func testUnasked(t *testing.T) {
 	})
 	t.Run("bytes before the first request", func(t *testing.T) {
 		client := newClient(t, DefaultConfig())
-		target := newTarget(t, client, serve(t, func(nc net.Conn) {
+		target := newTarget(t, client, enginetest.Serve(t, func(nc net.Conn) {
 			io.WriteString(nc, answer("foreign"))
 			io.Copy(io.Discard, nc)
 		}))
@@ -417,7 +419,7 @@ func testReuse(t *testing.T) {
 		// Slowly enough that the socket does not take it at once.
 		upload := bytes.Repeat([]byte("0123456789abcdef"), 2<<20)
 		same := make(chan bool, 2)
-		url := serve(t, func(nc net.Conn) {
+		url := enginetest.Serve(t, func(nc net.Conn) {
 			buf := make([]byte, len(upload)+1<<10)
 			for {
 				req, err := readRequest(nc, buf)

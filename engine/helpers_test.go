@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"smg/engine/enginetest"
 )
 
 // patience catches hangs; nothing is expected to take so long.
@@ -33,55 +35,6 @@ func newTarget(tb testing.TB, c *Client, url string) *Target {
 		tb.Fatal(err)
 	}
 	return t
-}
-
-// serve runs handle for every connection to a socket of its own. At the end
-// of the test it closes them all and waits for the handlers.
-func serve(tb testing.TB, handle func(net.Conn)) (url string) {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	serveOn(tb, l, handle)
-	return "http://" + l.Addr().String()
-}
-
-func serveOn(tb testing.TB, l net.Listener, handle func(net.Conn)) {
-	var (
-		wg   sync.WaitGroup
-		mu   sync.Mutex
-		open []net.Conn
-		over bool
-	)
-	wg.Go(func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			if over {
-				nc.Close()
-			}
-			open = append(open, nc)
-			mu.Unlock()
-			wg.Go(func() {
-				defer nc.Close()
-				handle(nc)
-			})
-		}
-	})
-	tb.Cleanup(func() {
-		l.Close()
-		mu.Lock()
-		over = true
-		for _, nc := range open {
-			nc.Close()
-		}
-		mu.Unlock()
-		wg.Wait()
-	})
 }
 
 // readRequest reads one request with a Content-Length into buf and returns
@@ -164,7 +117,7 @@ const thenClose = "\x04"
 
 func newFakeEngine(tb testing.TB, answers ...string) *fakeEngine {
 	e := &fakeEngine{answers: answers}
-	e.url = serve(tb, e.handle)
+	e.url = enginetest.Serve(tb, e.handle)
 	return e
 }
 

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"smg/engine/enginetest"
 )
 
 // TestStress sends bodies of all sizes at once, some given up at a random
@@ -20,7 +22,7 @@ import (
 // may be left.
 func TestStress(t *testing.T) {
 	const workers, each = 8, 60
-	url := serve(t, func(nc net.Conn) { echo(nc, rand.New(rand.NewPCG(1, 2))) })
+	url := enginetest.Serve(t, func(nc net.Conn) { echo(nc, rand.New(rand.NewPCG(1, 2))) })
 	client := newClient(t, DefaultConfig())
 	target := newTarget(t, client, url)
 	var wg sync.WaitGroup

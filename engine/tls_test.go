@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"smg/engine/enginetest"
 )
 
 // newTLSEngine is a fakeEngine behind TLS, and a Config that trusts it.
@@ -24,7 +26,7 @@ func newTLSEngine(tb testing.TB, version uint16, answers ...string) (*fakeEngine
 		tb.Fatal(err)
 	}
 	e := &fakeEngine{answers: answers, url: "https://" + l.Addr().String()}
-	serveOn(tb, tls.NewListener(l, &tls.Config{
+	enginetest.ServeOn(tb, tls.NewListener(l, &tls.Config{
 		Certificates: certificates, MinVersion: version, MaxVersion: version,
 		DynamicRecordSizingDisabled: true, // as most servers have it
 	}), e.handle)

@@ -14,51 +14,15 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"smg/engine/enginetest"
 )
 
 // engineAt serves every connection to a socket of its own with handle. The test
 // ends once all have returned.
 func engineAt(tb testing.TB, handle func(net.Conn, *bufio.Reader)) (url string) {
 	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	var (
-		wg   sync.WaitGroup
-		mu   sync.Mutex
-		open []net.Conn
-		over bool
-	)
-	wg.Go(func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			if over {
-				nc.Close()
-			}
-			open = append(open, nc)
-			mu.Unlock()
-			wg.Go(func() {
-				defer nc.Close()
-				handle(nc, bufio.NewReader(nc))
-			})
-		}
-	})
-	tb.Cleanup(func() {
-		l.Close()
-		mu.Lock()
-		over = true
-		for _, nc := range open {
-			nc.Close()
-		}
-		mu.Unlock()
-		wg.Wait()
-	})
-	return "http://" + l.Addr().String()
+	return enginetest.Serve(tb, func(nc net.Conn) { handle(nc, bufio.NewReader(nc)) })
 }
 
 // seen is a request as an engine got it.
