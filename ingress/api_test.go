@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -201,30 +200,27 @@ func TestGateway(t *testing.T) {
 
 	t.Run("26_routing_keys", func(t *testing.T) {
 		_, url := answers(t, jsonOK)
-		var reads atomic.Bool
-		g := start(t, []string{url}, withConfig(func(c *Config) { c.RoutingKeyHeaders = []string{"x-a", "x-smg-routing-key"} }),
-			withDeps(func(d *Deps) { d.ReadsKey = func() bool { return reads.Load() } }))
-		reads.Store(true)
+		g := start(t, []string{url}, withConfig(func(c *Config) { c.RoutingKeyHeaders = []string{"x-a", "x-smg-routing-key"} }))
 		long := strings.Repeat("k", 128)
-		header := func(k string) worker.Key { return worker.HashKey(worker.KeyHeader, k) }
-		implicit := func(k string) worker.Key { return worker.HashKey(worker.KeyImplicit, k) }
+		header := func(k string) worker.Keys { return worker.Keys{Header: worker.HashKey(k)} }
+		implicit := func(k string) worker.Keys { return worker.Keys{Implicit: worker.HashKey(k)} }
 		tests := []struct {
 			name   string
 			fields []string
-			want   worker.Key
+			want   worker.Keys
 		}{
-			{"none", nil, worker.Key{}},
+			{"none", nil, worker.Keys{}},
 			{"128_bytes", []string{"X-SMG-Routing-Key: " + long}, header(long)},
-			{"129_bytes", []string{"X-SMG-Routing-Key: " + long + "k"}, worker.Key{}},
-			{"not_utf8", []string{"X-SMG-Routing-Key: a\xff"}, worker.Key{}},
+			{"129_bytes", []string{"X-SMG-Routing-Key: " + long + "k"}, worker.Keys{}},
+			{"not_utf8", []string{"X-SMG-Routing-Key: a\xff"}, worker.Keys{}},
 			{"utf8", []string{"X-SMG-Routing-Key: é"}, header("é")},
-			{"empty", []string{"X-SMG-Routing-Key:"}, worker.Key{}},
+			{"empty", []string{"X-SMG-Routing-Key:"}, worker.Keys{}},
 			{"named_first", []string{"X-SMG-Routing-Key: b", "X-A: a"}, header("a")},
 			{"named_invalid", []string{"X-SMG-Routing-Key: b", "X-A: \xff"}, header("b")},
-			{"first_value_counts", []string{"X-A: ", "X-A: c"}, worker.Key{}},
+			{"first_value_counts", []string{"X-A: ", "X-A: c"}, worker.Keys{}},
 			{"implicit_order", []string{"Cookie: c", "Authorization: Bearer x"}, implicit("Bearer x")},
 			{"implicit_last", []string{"Cookie: c", "X-SMG-Routing-Key: " + long + "k"}, implicit("c")},
-			{"implicit_unprintable", []string{"X-Forwarded-For: é", "Cookie: c"}, worker.Key{}},
+			{"implicit_unprintable_W-21", []string{"X-Forwarded-For: é", "Cookie: c"}, implicit("c")},
 			{"explicit_wins", []string{"Authorization: x", "X-SMG-Routing-Key: b"}, header("b")},
 		}
 		for _, tt := range tests {
@@ -232,7 +228,7 @@ func TestGateway(t *testing.T) {
 				if r := g.do(chat(chatBody, tt.fields...)); r.status != 200 {
 					t.Fatalf("%d %s", r.status, r.body)
 				}
-				if got := g.selector.lastAsk(t).Key; got != tt.want {
+				if got := g.selector.lastAsk(t).Keys; got != tt.want {
 					t.Errorf("got %+v, want %+v", got, tt.want)
 				}
 			})
@@ -241,9 +237,10 @@ func TestGateway(t *testing.T) {
 
 	t.Run("26_keys_that_nobody_reads", func(t *testing.T) {
 		_, url := answers(t, jsonOK)
-		g := start(t, []string{url}, withDeps(func(d *Deps) { d.ReadsKey = func() bool { return false } }))
+		g := start(t, []string{url}, withDeps(func(d *Deps) { d.Reads = func(worker.Leg) wire.Reads { return 0 } }))
 		g.do(chat(chatBody, "X-SMG-Routing-Key: b", "Cookie: c"))
-		if got := g.selector.lastAsk(t).Key; got != (worker.Key{}) {
+		// The header still tells the calls of a worker apart.
+		if got := g.selector.lastAsk(t).Keys; got != (worker.Keys{Header: worker.HashKey("b")}) {
 			t.Errorf("got %+v", got)
 		}
 	})

@@ -99,7 +99,7 @@ func benchServer(b *testing.B, url string) (addr string) {
 	spec := &worker.Spec{ID: worker.IDOf(url), URL: url, Models: []worker.Model{{ID: "m"}}}
 	s, err := New(DefaultConfig(), Deps{
 		Selector: &benchSelector{wire.Pick{Worker: spec, Policy: "round_robin"}}, Dispatcher: engines, Fleet: &fakeFleet{}, Registerer: newRegistry(), Now: time.Now,
-		Log: slog.New(slog.DiscardHandler), ReadsKey: func() bool { return false },
+		Log: slog.New(slog.DiscardHandler), Reads: func(worker.Leg) wire.Reads { return 0 },
 	})
 	if err != nil {
 		b.Fatal(err)

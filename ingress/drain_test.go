@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"net"
+	"smg/wire"
+	"smg/worker"
 	"strings"
 	"testing"
 	"time"
@@ -128,7 +130,7 @@ func TestListenerFails(t *testing.T) {
 	}
 	s, err := New(DefaultConfig(), Deps{
 		Selector: g.selector, Dispatcher: g.engines, Fleet: g.fleet, Registerer: newRegistry(), Now: time.Now, Log: g.Server.log,
-		ReadsKey: func() bool { return false },
+		Reads: func(worker.Leg) wire.Reads { return 0 },
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -219,8 +219,8 @@ func start(tb testing.TB, urls []string, opts ...option) *gateway {
 	cfg.Grace = 2 * time.Second
 	deps := Deps{
 		Selector: g.selector, Dispatcher: g.engines, Fleet: g.fleet, Registerer: g.registry, Now: time.Now,
-		ReadsKey: func() bool { return true },
-		Log:      slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Reads: func(worker.Leg) wire.Reads { return wire.ReadsKey | wire.ReadsImplicitKey },
+		Log:   slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}
 	for _, o := range opts {
 		o(&cfg, &deps)

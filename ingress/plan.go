@@ -150,10 +150,12 @@ func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
 // choose has one leg's worker picked and counted. ask is room for the question.
 func (x *exchange) choose(c *call, items []body.Item, tried []worker.ID, ask *wire.Select) (err error) {
 	q := &x.query
-	*ask = wire.Select{Lease: c.lease, Model: q.model, Key: q.key, Target: q.target, Skip: tried}
+	*ask = wire.Select{Lease: c.lease, Model: q.model, Skip: tried}
 	if c.lease.Leg == worker.Encode {
 		// The same medium goes to the same encoder, whoever asks.
-		ask.Key, ask.Target = worker.HashKey(worker.KeyHeader, items[c.lease.Item].Hash), ""
+		ask.Keys.Header = worker.HashKey(items[c.lease.Item].Hash)
+	} else {
+		q.fill(ask, x.srv.reads(c.lease.Leg))
 	}
 	c.pick, err = x.srv.selector.Select(&x.ctx, ask)
 	return err

@@ -8,18 +8,15 @@ import (
 	"net/http"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"smg/ingress/body"
-	"smg/worker"
 )
 
 // query is what the gateway needs to know of a request: read once, then fixed.
 type query struct {
 	model  string // "" when the request names none
 	stream bool
-	key    worker.Key
-	target string
+	inputs inputs    // what policies read
 	bytes  []byte    // the body as a worker may see it
 	body   body.Body // where its keys are
 	route  *route
@@ -130,7 +127,7 @@ func (x *exchange) parse(rt *route, r *http.Request, raw []byte) (err error) {
 		return bodyProblem(err, rt.plain)
 	}
 	q.model, q.stream, q.route = q.body.Model(), q.body.Stream(), rt
-	q.key, q.target = x.srv.routingKey(r.Header), r.Header.Get("X-Smg-Target-Worker")
+	x.srv.gather(q, r.Header)
 	q.bytes = q.body.Normalize()
 	if q.model == body.UnknownModel {
 		q.model = ""
@@ -144,42 +141,4 @@ func isJSON(contentType string) bool {
 	}
 	t, _, err := mime.ParseMediaType(contentType)
 	return err == nil && (t == "application/json" || strings.HasSuffix(t, "+json"))
-}
-
-// maxKeyBytes is the longest routing key that counts.
-const maxKeyBytes = 128
-
-// implicitKeys are the headers that serve as a key when no routing key is sent.
-var implicitKeys = [...]string{"Authorization", "X-Forwarded-For", "Cookie"}
-
-// routingKey is the request's key: the first valid routing-key header, else the
-// first implicit one that is present and printable.
-func (s *Server) routingKey(h http.Header) worker.Key {
-	if !s.readsKey() {
-		return worker.Key{}
-	}
-	for _, name := range s.keyHeaders {
-		// Only the first value of a header counts.
-		if v := h[name]; len(v) > 0 && v[0] != "" && len(v[0]) <= maxKeyBytes && utf8.ValidString(v[0]) {
-			return worker.HashKey(worker.KeyHeader, v[0])
-		}
-	}
-	for _, name := range implicitKeys {
-		if v := h[name]; len(v) > 0 {
-			if v[0] != "" && printable(v[0]) {
-				return worker.HashKey(worker.KeyImplicit, v[0])
-			}
-			return worker.Key{}
-		}
-	}
-	return worker.Key{}
-}
-
-func printable(s string) bool {
-	for i := range len(s) {
-		if s[i] < 0x20 || s[i] > 0x7e {
-			return false
-		}
-	}
-	return true
 }

@@ -16,6 +16,8 @@ import (
 
 	"smg/bootstrap"
 	"smg/ingress/front"
+	"smg/wire"
+	"smg/worker"
 )
 
 // Deps is what a Server works with.
@@ -23,9 +25,10 @@ type Deps struct {
 	Selector   Selector
 	Dispatcher Dispatcher
 	Fleet      Fleet
-	// ReadsKey says whether the fleet's policies read routing keys now. What no
-	// policy reads is not looked for. It is called for each request.
-	ReadsKey   func() bool
+	// Reads is what a leg's policies read of a request now. What no policy reads is
+	// not looked for, and a leg is sent only what it reads. It is called for each
+	// request.
+	Reads      func(worker.Leg) wire.Reads
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
 	Now        func() time.Time
@@ -45,7 +48,7 @@ type Server struct {
 	trailing   sync.WaitGroup // calls that outlive their requests for a moment
 	routes     map[string]*route
 	keyHeaders []string
-	readsKey   func() bool
+	reads      func(worker.Leg) wire.Reads
 	watcher    *watcher
 	buffers    buffers
 	targets    sync.Map // URL → *engine.Target
@@ -67,7 +70,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet,
-		log: d.Log, now: d.Now, metrics: m, readsKey: d.ReadsKey, rooms: rooms,
+		log: d.Log, now: d.Now, metrics: m, reads: d.Reads, rooms: rooms,
 		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}),
 	}
 	for _, h := range cfg.RoutingKeyHeaders {

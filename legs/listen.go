@@ -29,6 +29,9 @@ func (s *Service) onLeases(b *worker.Batch) {
 	defer s.mu.Unlock()
 	s.events = s.fold.Apply(b, now, s.events[:0])
 	for _, e := range s.events {
+		if e.Unreached {
+			s.book.Undo(e.Lease)
+		}
 		if k := s.keepers[e.Worker]; k != nil {
 			s.tell(k.Outcome(e, now))
 		}

@@ -52,6 +52,7 @@ func (s *Service) step(ctx context.Context, probing *sync.WaitGroup, late bool) 
 	}
 	s.fold.Tick(now, late)
 	s.ranking.Tick(now, late)
+	s.book.Tick(now)
 	s.tick(true)
 	s.probeDue(ctx, probing)
 }
@@ -92,6 +93,9 @@ func announced(in policy.Inputs) wire.Reads {
 		{policy.ReadsSize, wire.ReadsSize},
 		{policy.ReadsTokens, wire.ReadsTokens},
 		{policy.ReadsText, wire.ReadsText},
+		{policy.ReadsImplicitKey, wire.ReadsImplicitKey},
+		{policy.ReadsPinnedKey, wire.ReadsPinnedKey},
+		{policy.ReadsConversationKey, wire.ReadsConversationKey},
 	} {
 		if in&x.in != 0 {
 			r |= x.r

@@ -111,6 +111,9 @@ func (s *Service) Policy() (name string, reads policy.Inputs) {
 	return name, s.book.Reads()
 }
 
+// Reads is what the leg's policies read of a request now.
+func (s *Service) Reads() wire.Reads { return announced(s.book.Reads()) }
+
 // Select picks a worker and counts the ask's lease on it. The error is
 // wire.ErrSelectionUnavailable while the replica is not ready, or one of package
 // worker's Err values, possibly wrapped.
@@ -128,17 +131,24 @@ func (s *Service) Select(ask *wire.Select) (wire.Pick, error) {
 		now = s.now()
 	}
 	req := s.requests.Get().(*policy.Request)
-	defer s.requests.Put(req)
+	defer func() {
+		*req = policy.Request{} // keep no prompt
+		s.requests.Put(req)
+	}()
 	*req = policy.Request{
-		Ask:    worker.Ask{Lease: ask.Lease, Tokens: ask.Tokens, Skip: ask.Skip, Now: now},
-		Key:    ask.Key,
-		Target: ask.Target,
+		Ask:      worker.Ask{Lease: ask.Lease, Key: worker.Scoped(ask.Model, ask.Keys.Counted()), Skip: ask.Skip, Now: now},
+		Keys:     ask.Keys,
+		Target:   ask.Target,
+		Text:     ask.Text,
+		Chars:    ask.Chars,
+		TokenIDs: ask.TokenIDs, Tokens: ask.Tokens,
+		Namespace: ask.Namespace,
 	}
 	d, err := p.Pick(req, pool)
 	if err != nil {
 		return wire.Pick{}, err
 	}
-	return wire.Pick{Worker: d.Worker.Spec, Probe: d.Probe, Policy: name, Branch: d.Branch}, nil
+	return wire.Pick{Worker: d.Worker.Spec, Probe: d.Probe, Policy: name, Branch: d.Branch, Tokens: d.Tokens}, nil
 }
 
 // Run joins the bus and serves until ctx ends. It returns after every goroutine it

@@ -326,7 +326,7 @@ func TestReplicaBeatsSayWhatItReads(t *testing.T) {
 	b.ready(t, 1)
 	want := wire.Beat{
 		Replica: 7, Ready: true, Build: "test", Versions: []uint32{wire.Version},
-		Policies: []wire.PolicyUse{{Name: policy.ConsistentHashing, Reads: wire.ReadsKey}}, Models: []string{"m"},
+		Policies: []wire.PolicyUse{{Name: policy.ConsistentHashing, Reads: wire.ReadsKey | wire.ReadsImplicitKey}}, Models: []string{"m"},
 	}
 	var got wire.Beat
 	bustest.Await(t, "a ready beat with the model", func() bool {

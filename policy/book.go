@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"smg/worker"
 )
@@ -35,6 +36,8 @@ type chapter struct {
 	name   string
 	policy Policy
 	forget func(worker.ID)
+	undo   func(worker.LeaseID)
+	tick   func(time.Time)
 	reads  Inputs
 }
 
@@ -112,10 +115,37 @@ func (b *Book) For(model string) (name string, p Policy) {
 	return c.name, c.policy
 }
 
+// Undo tells the policies that the call of a lease never got to its worker; the one
+// that chose it takes back what it noted.
+func (b *Book) Undo(lease worker.LeaseID) {
+	for c := range b.chapters {
+		c.undo(lease)
+	}
+}
+
+// Tick does what time brings to the policies. One goroutine calls it, a few times a
+// second.
+func (b *Book) Tick(now time.Time) {
+	for c := range b.chapters {
+		c.tick(now)
+	}
+}
+
+func (b *Book) chapters(yield func(*chapter) bool) {
+	if !yield(b.fallback) {
+		return
+	}
+	for _, c := range *b.models.Load() {
+		if !yield(c) {
+			return
+		}
+	}
+}
+
 // Reads is what at least one of the policies reads of a request now.
 func (b *Book) Reads() Inputs {
-	in := b.fallback.reads
-	for _, c := range *b.models.Load() {
+	in := ReadsNothing
+	for c := range b.chapters {
 		in |= c.reads
 	}
 	return in
@@ -163,9 +193,18 @@ func (b *Book) chapter(name string, cfg Config) (*chapter, error) {
 }
 
 func newChapter(name string, p Policy) *chapter {
-	c := &chapter{name: name, policy: p, forget: func(worker.ID) {}, reads: Reads(p)}
+	c := &chapter{
+		name: name, policy: p, reads: Reads(p),
+		forget: func(worker.ID) {}, undo: func(worker.LeaseID) {}, tick: func(time.Time) {},
+	}
 	if f, ok := p.(Forgetter); ok {
 		c.forget = f.Forget
+	}
+	if u, ok := p.(Undoer); ok {
+		c.undo = u.Undo
+	}
+	if t, ok := p.(Ticker); ok {
+		c.tick = t.Tick
 	}
 	return c
 }

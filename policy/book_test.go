@@ -124,7 +124,7 @@ func TestBookReplacedWorker(t *testing.T) {
 	b.Added(labelled(0, "random", "kept", "left"))
 	b.Added(labelled(0, "consistent_hashing", "kept", "new"))
 	wantPolicies(t, b, map[string]string{"kept": "random", "left": "round_robin", "new": "consistent_hashing"})
-	if got, want := b.Reads(), policy.ReadsKey; got != want {
+	if got, want := b.Reads(), policy.ReadsKey|policy.ReadsImplicitKey; got != want {
 		t.Errorf("reads %v, want %v", got, want)
 	}
 	b.Removed(labelled(0, "").ID)

@@ -8,8 +8,16 @@ import (
 	"strconv"
 	"strings"
 
-	"smg/policy/ring"
 	"smg/worker"
+)
+
+// Branches of consistent_hashing; the last one is that of every policy with branches.
+const (
+	targetWorkerHit  = "target_worker_hit"
+	targetWorkerMiss = "target_worker_miss"
+	routingKeyHit    = "routing_key_hit"
+	randomFallback   = "random_fallback"
+	noHealthyWorkers = "no_healthy_workers"
 )
 
 // consistentHashing sends equal keys to the same worker: the first candidate
@@ -18,7 +26,7 @@ import (
 type consistentHashing struct {
 	rings   rings
 	intN    func(n int) int
-	counted *branchCounters
+	counted branchCounters
 	logger  *slog.Logger
 }
 
@@ -28,31 +36,33 @@ var (
 )
 
 func newConsistentHashing(deps Deps) (*consistentHashing, error) {
-	m, err := newMetrics(deps.Registerer)
+	counted, err := newBranchCounters(deps.Registerer, ConsistentHashing,
+		targetWorkerHit, targetWorkerMiss, routingKeyHit, randomFallback, noHealthyWorkers)
 	if err != nil {
-		return nil, fmt.Errorf("making %s: %w", ConsistentHashing, err)
+		return nil, err
 	}
-	return &consistentHashing{intN: deps.IntN, counted: m.consistentHashing, logger: deps.Logger}, nil
+	return &consistentHashing{intN: deps.IntN, counted: counted, logger: deps.Logger}, nil
 }
 
 // Reads implements [Reader].
-func (p *consistentHashing) Reads() Inputs { return ReadsKey }
+func (p *consistentHashing) Reads() Inputs { return ReadsKey | ReadsImplicitKey }
 
 // Pick implements [Policy]. A target comes before a key, and a key before chance.
 func (p *consistentHashing) Pick(req *Request, pool *worker.Pool) (Decision, error) {
 	var d Decision
-	var via branch
+	var via string
+	ask, key := req.ask(meanTokens), req.Keys.Hashed()
 	var err error
 	switch {
 	case req.Target != "":
 		via = targetWorkerHit
-		d.Taken, err = p.takeTarget(req, pool)
-	case req.Key.Source != worker.NoKey:
+		d.Taken, err = p.takeTarget(ask, req.Target, pool)
+	case !key.None():
 		via = routingKeyHit
-		d.Taken, err = p.takeOwner(req, pool)
+		d.Taken, err = p.rings.take(&ask, key.Position(), pool)
 	default:
 		via = randomFallback
-		d.Taken, err = pool.Take(&req.Ask, func(v *worker.View) int { return uniform(v, p.intN) })
+		d.Taken, err = pool.Take(&ask, func(v *worker.View) int { return uniform(v, p.intN) })
 	}
 	switch {
 	case err == nil:
@@ -62,7 +72,7 @@ func (p *consistentHashing) Pick(req *Request, pool *worker.Pool) (Decision, err
 		via = noHealthyWorkers
 	}
 	p.counted.add(via)
-	d.Branch = via.String()
+	d.Branch = via
 	if p.logger.Enabled(context.Background(), slog.LevelDebug) {
 		p.log(&d, pool)
 	}
@@ -72,10 +82,9 @@ func (p *consistentHashing) Pick(req *Request, pool *worker.Pool) (Decision, err
 // takeTarget takes the available worker at the index that the request names. It is
 // the only candidate that the request leaves, so that it was tried before is no
 // reason to avoid it.
-func (p *consistentHashing) takeTarget(req *Request, pool *worker.Pool) (worker.Taken, error) {
-	ask := req.Ask
+func (p *consistentHashing) takeTarget(ask worker.Ask, target string, pool *worker.Pool) (worker.Taken, error) {
 	ask.Skip = nil
-	index, parsed := parseIndex(req.Target)
+	index, parsed := parseIndex(target)
 	available, full := 0, false
 	taken, err := pool.Take(&ask, func(v *worker.View) int {
 		available = v.Len()
@@ -101,55 +110,8 @@ func (p *consistentHashing) takeTarget(req *Request, pool *worker.Pool) (worker.
 	return taken, err
 }
 
-// takeOwner takes the first candidate on the ring from the request's key. The ring
-// is made before the pool is locked, which leaves time for the membership to
-// change; then the choice is made anew.
-func (p *consistentHashing) takeOwner(req *Request, pool *worker.Pool) (worker.Taken, error) {
-	for range 3 {
-		if taken, stale, err := p.takeOn(pool.Members(), req, pool); !stale {
-			return taken, err
-		}
-	}
-	taken, _, err := p.takeOn(nil, req, pool)
-	return taken, err
-}
-
-// takeOn takes the first candidate on the ring of members. It is stale, and nothing
-// is taken, if those are not the pool's any more. With nil members the ring is made
-// under the pool's lock and never stale.
-func (p *consistentHashing) takeOn(members *worker.Members, req *Request, pool *worker.Pool) (taken worker.Taken, stale bool, err error) {
-	var circle *ring.Ring
-	if members != nil {
-		circle = p.rings.of(pool, members)
-	}
-	taken, err = pool.Take(&req.Ask, func(v *worker.View) int {
-		switch {
-		case circle == nil:
-			circle = p.rings.of(pool, v.Members())
-		case v.Members() != members:
-			stale = true
-			return -1
-		}
-		chosen := -1
-		circle.First(req.Key.Position(), func(owner int) bool {
-			slot := v.Slot(owner)
-			if slot < 0 || !v.Admits(slot) {
-				return false
-			}
-			chosen = slot
-			return true
-		})
-		return chosen
-	})
-	return taken, stale, err
-}
-
 func (p *consistentHashing) log(d *Decision, pool *worker.Pool) {
-	chosen := "none"
-	if d.Worker != nil {
-		chosen = d.Worker.Spec.URL
-	}
-	p.logger.Debug("consistent hashing decision", "branch", d.Branch, "worker", chosen, "model_id", pool.Model())
+	p.logger.Debug("consistent-hashing selection", "policy", ConsistentHashing, "branch", d.Branch, "worker", d.url(), "model_id", pool.Model())
 }
 
 // parseIndex reads an unsigned decimal number; a plus sign may lead, as in the

@@ -225,7 +225,7 @@ func hashImplicit(t *testing.T) {
 	f, p := policytest.NewFleet(t, 3), hashing(t)
 	for range 10 {
 		req := plain(f)
-		req.Key = worker.HashKey(worker.KeyImplicit, "user-123")
+		req.Keys.Implicit = worker.HashKey("user-123")
 		wantChoice(t, p, f, req, 2, "routing_key_hit")
 	}
 }
@@ -417,7 +417,7 @@ func TestDecisionLine(t *testing.T) {
 		var want []map[string]any
 		if level == slog.LevelDebug {
 			line := func(branch, chosen string) map[string]any {
-				return map[string]any{"level": "DEBUG", "msg": "consistent hashing decision", "branch": branch, "worker": chosen, "model_id": policytest.Model}
+				return map[string]any{"level": "DEBUG", "msg": "consistent-hashing selection", "policy": "consistent_hashing", "branch": branch, "worker": chosen, "model_id": policytest.Model}
 			}
 			want = []map[string]any{line("target_worker_hit", "http://w2:8000"), line("target_worker_miss", "none")}
 		}

@@ -27,5 +27,5 @@ func NewBookOf(name string, p Policy, deps Deps) *Book {
 
 // TakeOn is one attempt of consistent_hashing on the ring of members.
 func TakeOn(p Policy, members *worker.Members, req *Request, pool *worker.Pool) (taken worker.Taken, stale bool, err error) {
-	return p.(*consistentHashing).takeOn(members, req, pool)
+	return p.(*consistentHashing).rings.takeOn(members, &req.Ask, req.Keys.Hashed().Position(), pool)
 }

@@ -7,61 +7,49 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// branch is how consistent_hashing came to a decision.
-type branch uint8
+// branchCounters counts the decisions of a policy by branch. Its counters are made
+// beforehand, so that counting allocates nothing.
+type branchCounters map[string]prometheus.Counter
 
-const (
-	targetWorkerHit branch = iota
-	targetWorkerMiss
-	routingKeyHit
-	randomFallback
-	noHealthyWorkers
-	branches
-)
-
-// String is the branch's label.
-func (b branch) String() string {
-	return [branches]string{"target_worker_hit", "target_worker_miss", "routing_key_hit", "random_fallback", "no_healthy_workers"}[b]
-}
-
-// metrics are the package's own; selections are counted where they arrive.
-type metrics struct {
-	consistentHashing *branchCounters
-}
-
-func newMetrics(reg prometheus.Registerer) (*metrics, error) {
-	c, err := newBranchCounters(reg, "smg_consistent_hashing_policy_branch_total",
-		"Decisions of the consistent_hashing policy by branch.")
+// newBranchCounters makes the counter smg_<policy>_policy_branch_total with the
+// given branches.
+func newBranchCounters(reg prometheus.Registerer, policy string, branches ...string) (branchCounters, error) {
+	vec, err := register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "smg_" + policy + "_policy_branch_total",
+		Help: "Decisions of the " + policy + " policy by branch.",
+	}, []string{"branch"}))
 	if err != nil {
 		return nil, err
 	}
-	return &metrics{consistentHashing: c}, nil
+	c := branchCounters{}
+	for _, b := range branches {
+		c[b] = vec.WithLabelValues(b)
+	}
+	return c, nil
 }
 
-// branchCounters has a counter for each branch, made beforehand, so that counting
-// is one atomic addition.
-type branchCounters [branches]prometheus.Counter
+// add counts a decision. A branch that was not named beforehand is not counted.
+func (c branchCounters) add(branch string) {
+	if counter, ok := c[branch]; ok {
+		counter.Inc()
+	}
+}
 
-func newBranchCounters(reg prometheus.Registerer, name, help string) (*branchCounters, error) {
-	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"branch"})
-	if reg != nil {
-		err := reg.Register(vec)
-		// A process has a policy for each model that asks for one, and one counter.
-		if already := new(prometheus.AlreadyRegisteredError); errors.As(err, already) {
-			existing, ok := already.ExistingCollector.(*prometheus.CounterVec)
-			if !ok {
-				return nil, fmt.Errorf("registering %s: %w", name, err)
-			}
-			vec = existing
-		} else if err != nil {
-			return nil, fmt.Errorf("registering %s: %w", name, err)
+// register gives c to reg, which may be nil, or returns the equal collector that
+// reg has already: a process has a policy for each model that asks for one and each
+// leg, and one set of metrics.
+func register[C prometheus.Collector](reg prometheus.Registerer, c C) (C, error) {
+	if reg == nil {
+		return c, nil
+	}
+	err := reg.Register(c)
+	if already := new(prometheus.AlreadyRegisteredError); errors.As(err, already) {
+		if existing, ok := already.ExistingCollector.(C); ok {
+			return existing, nil
 		}
 	}
-	var c branchCounters
-	for b := range branches {
-		c[b] = vec.WithLabelValues(b.String())
+	if err != nil {
+		return c, fmt.Errorf("registering the metrics of a policy: %w", err)
 	}
-	return &c, nil
+	return c, nil
 }
-
-func (c *branchCounters) add(b branch) { c[b].Inc() }

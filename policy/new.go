@@ -120,6 +120,10 @@ func constructor(name string) func(Config, Deps) (Policy, error) {
 		return func(Config, Deps) (Policy, error) { return newRoundRobin(), nil }
 	case Passthrough:
 		return func(_ Config, deps Deps) (Policy, error) { return newPassthrough(deps), nil }
+	case LeastLoad:
+		return func(cfg Config, deps Deps) (Policy, error) { return newLeastLoad(cfg.LeastLoad, deps), nil }
+	case PowerOfTwo:
+		return func(cfg Config, deps Deps) (Policy, error) { return newPowerOfTwo(cfg.PowerOfTwo, deps), nil }
 	case ConsistentHashing:
 		return func(_ Config, deps Deps) (Policy, error) { return newConsistentHashing(deps) }
 	}

@@ -26,6 +26,7 @@ func (p *passthrough) Pick(req *Request, pool *worker.Pool) (Decision, error) {
 		p.logger.Warn("passthrough sends every request to the first available worker; choose another policy to use them all",
 			"worker_count", n, "model_id", pool.Model())
 	}
-	taken, err := pool.Take(&req.Ask, func(v *worker.View) int { return v.Candidate(0) })
+	ask := req.ask(meanTokens)
+	taken, err := pool.Take(&ask, func(v *worker.View) int { return v.Candidate(0) })
 	return Decision{Taken: taken}, err
 }

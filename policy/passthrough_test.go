@@ -65,7 +65,7 @@ func TestPassthroughReadsNothing(t *testing.T) {
 	for _, name := range policy.BuiltNames() {
 		want := policy.ReadsNothing
 		if name == policy.ConsistentHashing {
-			want = policy.ReadsKey
+			want = policy.ReadsKey | policy.ReadsImplicitKey
 		}
 		if got := policy.Reads(newPolicy(t, name)); got != want {
 			t.Errorf("%s reads %v, want %v", name, got, want)

@@ -112,7 +112,7 @@ func plain(f *policytest.Fleet, tried ...int) *policy.Request {
 }
 
 func keyed(f *policytest.Fleet, key string, tried ...int) *policy.Request {
-	return &policy.Request{Ask: f.Ask(tried...), Key: worker.HashKey(worker.KeyHeader, key)}
+	return &policy.Request{Ask: f.Ask(tried...), Keys: worker.Keys{Header: worker.HashKey(key)}}
 }
 
 // decide is what p decides about req.

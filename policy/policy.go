@@ -14,6 +14,7 @@ package policy
 import (
 	"errors"
 	"strings"
+	"time"
 
 	"smg/worker"
 )
@@ -40,15 +41,58 @@ type Reader interface {
 	Reads() Inputs
 }
 
+// Undoer is a Policy with state that a choice changes. Undo takes back what the
+// choice for lease changed, as far as nobody has built on it: the call never got to
+// its worker. A lease that is unknown, or was long ago, changes nothing. It is safe
+// for concurrent use.
+type Undoer interface {
+	Undo(lease worker.LeaseID)
+}
+
+// Ticker is a Policy with state that time changes. Tick is called a few times a
+// second, by one goroutine at a time.
+type Ticker interface {
+	Tick(now time.Time)
+}
+
 // Request is what a policy may read of a request. Which parts are filled depends
 // on what the policy says that it reads.
 type Request struct {
-	// Ask is handed to the pool: the lease to count, and whom to avoid.
+	// Ask is handed to the pool: the lease to count, and whom to avoid. Its Tokens
+	// are set by the policy.
 	Ask worker.Ask
-	// Key is the routing key, or the zero Key.
-	Key worker.Key
+	// Keys are the routing keys.
+	Keys worker.Keys
 	// Target is the raw value of a request for a worker by index, "" if none.
 	Target string
+	// Text is the prompt, cut at 256 KiB; Chars is how many characters the whole has.
+	Text  string
+	Chars int64
+	// TokenIDs are the prompt's tokens, cut at 64 Ki; Tokens is how many the whole
+	// has, 0 when they are not known.
+	TokenIDs []uint32
+	Tokens   int64
+	// Namespace is the cache partition, 0 for none: what is cached for one is of no
+	// use to another.
+	Namespace uint64
+}
+
+// Size is how long the prompt is: in tokens if they are known, else in characters.
+func (r *Request) Size() int64 {
+	if r.Tokens > 0 {
+		return r.Tokens
+	}
+	return r.Chars
+}
+
+// ask is what the pool is asked. The worker that is taken is credited with the
+// prompt's tokens, or with mean where they are not known.
+func (r *Request) ask(mean int64) worker.Ask {
+	ask := r.Ask
+	if ask.Tokens = r.Tokens; ask.Tokens <= 0 {
+		ask.Tokens = mean
+	}
+	return ask
 }
 
 // Decision is what a policy chose and how.
@@ -66,7 +110,7 @@ type Inputs uint8
 
 // The inputs.
 const (
-	// ReadsKey: the routing key and the target.
+	// ReadsKey: the routing-key header and the target.
 	ReadsKey Inputs = 1 << iota
 	// ReadsSize: how long the prompt is.
 	ReadsSize
@@ -74,6 +118,12 @@ const (
 	ReadsTokens
 	// ReadsText: the prompt's text.
 	ReadsText
+	// ReadsImplicitKey: headers that serve as a key where there is none.
+	ReadsImplicitKey
+	// ReadsPinnedKey: the key of policy manual.
+	ReadsPinnedKey
+	// ReadsConversationKey: the keys of sticky sessions, of header and body.
+	ReadsConversationKey
 
 	// ReadsNothing is the empty set.
 	ReadsNothing Inputs = 0
@@ -88,7 +138,7 @@ func (in Inputs) String() string {
 		return "nothing"
 	}
 	var names []string
-	for i, name := range [...]string{"key", "size", "tokens", "text"} {
+	for i, name := range [...]string{"key", "size", "tokens", "text", "implicit key", "pinned key", "conversation key"} {
 		if in.Has(1 << i) {
 			names = append(names, name)
 		}
@@ -102,4 +152,12 @@ func Reads(p Policy) Inputs {
 		return r.Reads()
 	}
 	return ReadsNothing
+}
+
+// url is the chosen worker as logs show it.
+func (d *Decision) url() string {
+	if d.Worker == nil {
+		return "none"
+	}
+	return d.Worker.Spec.URL
 }

@@ -13,7 +13,8 @@ func newRandom(deps Deps) *random { return &random{intN: deps.IntN} }
 
 // Pick implements [Policy].
 func (p *random) Pick(req *Request, pool *worker.Pool) (Decision, error) {
-	taken, err := pool.Take(&req.Ask, func(v *worker.View) int { return uniform(v, p.intN) })
+	ask := req.ask(meanTokens)
+	taken, err := pool.Take(&ask, func(v *worker.View) int { return uniform(v, p.intN) })
 	return Decision{Taken: taken}, err
 }
 

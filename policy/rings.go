@@ -50,3 +50,51 @@ func (r *rings) make(pool *worker.Pool, members *worker.Members) *ring.Ring {
 	r.last[pool] = next
 	return next
 }
+
+// take takes the first candidate on the pool's ring from a position. The ring is
+// made before the pool is locked, which leaves time for the membership to change;
+// then the choice is made anew.
+func (r *rings) take(ask *worker.Ask, position uint64, pool *worker.Pool) (worker.Taken, error) {
+	for range 3 {
+		if taken, stale, err := r.takeOn(pool.Members(), ask, position, pool); !stale {
+			return taken, err
+		}
+	}
+	taken, _, err := r.takeOn(nil, ask, position, pool)
+	return taken, err
+}
+
+// takeOn takes the first candidate on the ring of members. It is stale, and nothing
+// is taken, if those are not the pool's any more. With nil members the ring is made
+// under the pool's lock and never stale.
+func (r *rings) takeOn(members *worker.Members, ask *worker.Ask, position uint64, pool *worker.Pool) (taken worker.Taken, stale bool, err error) {
+	var circle *ring.Ring
+	if members != nil {
+		circle = r.of(pool, members)
+	}
+	taken, err = pool.Take(ask, func(v *worker.View) int {
+		switch {
+		case circle == nil:
+			circle = r.of(pool, v.Members())
+		case v.Members() != members:
+			stale = true
+			return -1
+		}
+		return owner(circle, position, v)
+	})
+	return taken, stale, err
+}
+
+// owner is the index of the first candidate on the ring from a position, or -1.
+func owner(circle *ring.Ring, position uint64, v *worker.View) int {
+	chosen := -1
+	circle.First(position, func(member int) bool {
+		slot := v.Slot(member)
+		if slot < 0 || !v.Admits(slot) {
+			return false
+		}
+		chosen = slot
+		return true
+	})
+	return chosen
+}

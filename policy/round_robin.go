@@ -36,7 +36,8 @@ func newRoundRobin() *roundRobin {
 
 // Pick implements [Policy].
 func (p *roundRobin) Pick(req *Request, pool *worker.Pool) (Decision, error) {
-	taken, err := pool.Take(&req.Ask, p.choose)
+	ask := req.ask(meanTokens)
+	taken, err := pool.Take(&ask, p.choose)
 	return Decision{Taken: taken}, err
 }
 

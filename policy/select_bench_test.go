@@ -28,7 +28,7 @@ func benchmarkSelect(b *testing.B, name string, n int) {
 	}
 	keys := make([]worker.Key, 1024)
 	for i := range keys {
-		keys[i] = worker.HashKey(worker.KeyHeader, fmt.Sprintf("user-%d", i))
+		keys[i] = worker.HashKey(fmt.Sprintf("user-%d", i))
 	}
 	req := &policy.Request{Ask: f.Ask()}
 	ends := worker.Batch{Ingress: "bench", Incarnation: req.Ask.Lease.Incarnation, Leg: worker.Regular}
@@ -38,7 +38,7 @@ func benchmarkSelect(b *testing.B, name string, n int) {
 		pool := f.Registry.Pool(worker.Regular, policytest.Model)
 		_, p := book.For(pool.Model())
 		req.Ask.Lease.Plan++
-		req.Key = keys[req.Ask.Lease.Plan%uint64(len(keys))]
+		req.Keys.Header = keys[req.Ask.Lease.Plan%uint64(len(keys))]
 		if _, err := p.Pick(req, pool); err != nil {
 			b.Fatal(err)
 		}

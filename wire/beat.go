@@ -37,15 +37,18 @@ type Reads uint8
 
 // What a policy can read.
 const (
-	ReadsKey    Reads = 1 << iota // the routing key
-	ReadsSize                     // the prompt's size
-	ReadsTokens                   // token ids
-	ReadsText                     // the prompt's text
+	ReadsKey             Reads = 1 << iota // the routing key
+	ReadsSize                              // the prompt's size
+	ReadsTokens                            // token ids
+	ReadsText                              // the prompt's text
+	ReadsImplicitKey                       // headers that serve as a key where there is none
+	ReadsPinnedKey                         // the key of policy manual
+	ReadsConversationKey                   // the keys of sticky sessions
 
-	readsAll = ReadsKey | ReadsSize | ReadsTokens | ReadsText
+	readsAll = ReadsConversationKey<<1 - 1
 )
 
-var readsNames = [...]string{"key", "size", "tokens", "text"}
+var readsNames = [...]string{"key", "size", "tokens", "text", "implicit key", "pinned key", "conversation key"}
 
 // String lists the set, "nothing" when it is empty.
 func (r Reads) String() string {

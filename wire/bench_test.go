@@ -79,7 +79,7 @@ func BenchmarkLeaseBeat(b *testing.B) {
 func BenchmarkSelect(b *testing.B) {
 	id := worker.LeaseID{Incarnation: 1 << 60, Plan: 1_000_000, Leg: worker.Prefill}
 	ask := &Select{
-		Lease: id, Model: "meta-llama/Llama-3.1-8B-Instruct", Key: worker.HashKey(worker.KeyHeader, "key"), Tokens: 500,
+		Lease: id, Model: "meta-llama/Llama-3.1-8B-Instruct", Keys: worker.Keys{Header: worker.HashKey("key")}, Tokens: 500,
 	}
 	reply := &Reply{Lease: id, Replica: 1 << 60, Pick: Pick{
 		Worker: &worker.Spec{

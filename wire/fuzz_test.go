@@ -85,6 +85,7 @@ func drawBatch(t *rapid.T) *worker.Batch {
 			},
 			Worker: testID(rapid.IntRange(1, 9).Draw(t, "worker")),
 			Tokens: rapid.Int64Min(0).Draw(t, "tokens"),
+			Key:    rapid.Uint64().Draw(t, "key"),
 			Probe:  rapid.Bool().Draw(t, "probe"),
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,6 +70,7 @@ func testLease(plan uint64, leg worker.Leg, id worker.ID, tokens int64) worker.L
 		ID:     worker.LeaseID{Incarnation: 0x1122334455667788, Plan: plan, Leg: leg},
 		Worker: id,
 		Tokens: tokens,
+		Key:    plan << 40,
 	}
 }
 
@@ -109,9 +111,11 @@ func recordings() []recording {
 			{
 				Worker: testID(1), Epoch: 1790000000000, Term: 3, Keeper: 0xfedcba9876543210, Seq: 42,
 				Status: worker.NotReady, Breaker: worker.HalfOpen, BreakerAge: 1500 * time.Millisecond,
-				Overloaded: true, Report: &Report{Age: 250 * time.Microsecond},
+				Overloaded: true, Report: &Report{Age: 250 * time.Microsecond, Load: worker.Report{
+					GoodFor: 30 * time.Second, Waiting: 8, Queued: 1 << 20, Running: 3, MaxRunning: 256, Throughput: 1999.5, KVUsage: 0.875,
+				}},
 			},
-			{Worker: testID(2), Epoch: 1, Term: 1, Keeper: 1, Seq: 1, Status: worker.Ready, Report: &Report{}},
+			{Worker: testID(2), Epoch: 1, Term: 1, Keeper: 1, Seq: 1, Status: worker.Ready, Report: &Report{Load: worker.Report{Queued: worker.NotReported}}},
 		}},
 		{name: "state-least", codec: stateCodec, want: &Records{{Worker: testID(1), Keeper: 1, BreakerAge: -1}}},
 		{name: "beat-full", codec: beatCodec, want: &Beat{
@@ -135,7 +139,12 @@ func recordings() []recording {
 		}},
 		{name: "select-full", codec: askCodec, want: &Select{
 			Lease: worker.LeaseID{Incarnation: incarnation, Plan: 7, Leg: worker.Encode, Item: 65535},
-			Model: "ラマ\xff", Key: worker.HashKey(worker.KeyImplicit, "key"), Target: "+3\xfe",
+			Model: "ラマ\xff", Target: "+3\xfe",
+			Keys: worker.Keys{
+				RID: worker.HashKey("rid"), Header: worker.HashKey("header_t1"), Conversation: worker.HashKey("header"),
+				Pinned: worker.HashKey("pinned"), Implicit: worker.HashKey("implicit"),
+			},
+			Text: "你好 world", Chars: 1 << 33, TokenIDs: []uint32{0, 1, math.MaxUint32}, Namespace: 1<<63 | 1,
 			Tokens: 1 << 40, Skip: []worker.ID{testID(1), testID(2)},
 		}},
 		{name: "select-least", codec: askCodec, want: &Select{Lease: worker.LeaseID{Incarnation: 1, Plan: 1}}},

@@ -128,7 +128,7 @@ func decodeBatch(m *wirepb.LeaseBatch) (*worker.Batch, error) {
 		if b.Entries == nil {
 			b.Entries = make([]worker.Entry, 0, len(m.Entries))
 		}
-		l, err := d.lease(from.Plan, from.Item, from.Worker, from.Tokens, from.Probe)
+		l, err := d.lease(from.Plan, from.Item, from.Worker, from.Tokens, from.Key, from.Probe)
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +146,7 @@ func decodeBatch(m *wirepb.LeaseBatch) (*worker.Batch, error) {
 		b.Beat.Renewed = make([]worker.Lease, len(m.Beat.Renewed))
 	}
 	for i, from := range m.Beat.Renewed {
-		l, err := d.lease(from.Plan, from.Item, from.Worker, from.Tokens, from.Probe)
+		l, err := d.lease(from.Plan, from.Item, from.Worker, from.Tokens, from.Key, from.Probe)
 		if err != nil {
 			return nil, err
 		}
@@ -162,11 +162,12 @@ type batchDecoder struct {
 	workers     []byte
 }
 
-func (d *batchDecoder) lease(plan uint64, item, place uint32, tokens uint64, probe bool) (worker.Lease, error) {
+func (d *batchDecoder) lease(plan uint64, item, place uint32, tokens, key uint64, probe bool) (worker.Lease, error) {
 	const size = len(worker.ID{})
 	l := worker.Lease{
 		ID:     worker.LeaseID{Incarnation: d.incarnation, Plan: plan, Leg: d.leg, Item: uint16(item)},
 		Tokens: int64(tokens),
+		Key:    key,
 		Probe:  probe,
 	}
 	switch {

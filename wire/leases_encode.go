@@ -51,6 +51,7 @@ func (e *batchEncoder) fill(b *worker.Batch) *wirepb.LeaseBatch {
 		to.Worker = e.place(from.Lease.Worker)
 		to.Tokens = uint64(from.Lease.Tokens)
 		to.Probe = from.Lease.Probe
+		to.Key = from.Lease.Key
 		// Neutral is what an absent outcome reads as, so it need not travel.
 		to.Outcome = wirepb.Outcome_OUTCOME_UNSPECIFIED
 		if from.Outcome != worker.Neutral {
@@ -78,6 +79,7 @@ func (e *batchEncoder) fillBeat(b *worker.Beat) {
 		to.Worker = e.place(from.Worker)
 		to.Tokens = uint64(from.Tokens)
 		to.Probe = from.Probe
+		to.Key = from.Key
 	}
 }
 

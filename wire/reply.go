@@ -75,6 +75,7 @@ func (e *replyEncoder) fillPick(p *Pick) {
 	m.Probe = p.Probe
 	m.Policy = p.Policy
 	m.Branch = p.Branch
+	m.Tokens = uint64(p.Tokens)
 }
 
 // DecodeReply reads a reply and keeps nothing of data. A worker of a leg or a mode
@@ -119,6 +120,8 @@ func checkPick(p *Pick) error {
 	switch {
 	case isZero(w.ID):
 		return errors.New("the worker has no id")
+	case p.Tokens < 0:
+		return fmt.Errorf("%d tokens", p.Tokens)
 	case w.URL == "":
 		return errors.New("the worker has no URL")
 	case w.Leg > worker.Decode:
@@ -166,6 +169,9 @@ func decodePick(m *wirepb.Pick) (Pick, error) {
 	if !known {
 		return Pick{}, fmt.Errorf("unknown connection mode %d", m.Mode)
 	}
+	if m.Tokens > math.MaxInt64 {
+		return Pick{}, fmt.Errorf("%d tokens", m.Tokens)
+	}
 	if m.BootstrapPort > math.MaxUint16 {
 		return Pick{}, fmt.Errorf("bootstrap port %d", m.BootstrapPort)
 	}
@@ -181,5 +187,5 @@ func decodePick(m *wirepb.Pick) (Pick, error) {
 	if m.Model != "" {
 		w.Models = []worker.Model{{ID: m.Model}}
 	}
-	return Pick{Worker: w, Epoch: m.Epoch, Probe: m.Probe, Policy: m.Policy, Branch: m.Branch}, nil
+	return Pick{Worker: w, Epoch: m.Epoch, Probe: m.Probe, Policy: m.Policy, Branch: m.Branch, Tokens: int64(m.Tokens)}, nil
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -13,6 +14,9 @@ import (
 
 const selectName = "select"
 
+// tokenBytes is the size of a token id in a message.
+const tokenBytes = 4
+
 // clipMark ends a client's text that was cut. With it the text is neither the name
 // of a model, of which none is that long, nor the number of a target.
 const (
@@ -22,8 +26,8 @@ const (
 
 // selectEncoder is the memory of one encoding, used again and again.
 type selectEncoder struct {
-	msg wirepb.Select
-	key wirepb.Key
+	msg  wirepb.Select
+	keys [5]wirepb.Key
 }
 
 var selectEncoders = sync.Pool{New: func() any { return new(selectEncoder) }}
@@ -37,6 +41,7 @@ func AppendSelect(buf []byte, s *Select) ([]byte, error) {
 	}
 	e := selectEncoders.Get().(*selectEncoder)
 	defer selectEncoders.Put(e)
+	defer func() { e.msg.Text = "" }() // a kept encoder keeps no prompt
 	return marshal(buf, selectName, e.fill(s))
 }
 
@@ -49,19 +54,42 @@ func (e *selectEncoder) fill(s *Select) *wirepb.Select {
 	m.Leg = toEnum[wirepb.Leg](s.Lease.Leg)
 	m.Model = appendClipped(m.Model[:0], s.Model)
 	m.Target = appendClipped(m.Target[:0], s.Target)
-	m.Key = nil
-	if s.Key.Source != worker.NoKey {
-		k := &e.key
-		k.Source = wirepb.KeySource(s.Key.Source) // here nothing is absent: both begin with no key
-		k.Sum = append(k.Sum[:0], s.Key.Sum[:]...)
-		k.Short = s.Key.Short
-		m.Key = k
+	for i, to := range keysOf(m) {
+		*to = fillKey(&e.keys[i], s.Keys, i)
+	}
+	m.Text = s.Text
+	m.Chars = uint64(s.Chars)
+	m.TokenIds = m.TokenIds[:0]
+	for _, id := range s.TokenIDs {
+		m.TokenIds = binary.LittleEndian.AppendUint32(m.TokenIds, id)
 	}
 	m.Tokens = uint64(s.Tokens)
+	m.Namespace = s.Namespace
 	m.Skip = m.Skip[:0]
 	for i := range s.Skip {
 		m.Skip = append(m.Skip, s.Skip[i][:]...)
 	}
+	return m
+}
+
+// keysOf are the places of a message's keys, in the order of keyAt.
+func keysOf(m *wirepb.Select) [5]**wirepb.Key {
+	return [...]**wirepb.Key{&m.RidKey, &m.HeaderKey, &m.ConversationKey, &m.PinnedKey, &m.ImplicitKey}
+}
+
+// keyAt is the i-th of the keys.
+func keyAt(k *worker.Keys, i int) *worker.Key {
+	return [...]*worker.Key{&k.RID, &k.Header, &k.Conversation, &k.Pinned, &k.Implicit}[i]
+}
+
+// fillKey fills a message with the i-th key, or returns nil if there is none.
+func fillKey(m *wirepb.Key, keys worker.Keys, i int) *wirepb.Key {
+	k := keyAt(&keys, i)
+	if k.None() {
+		return nil
+	}
+	m.Sum = append(m.Sum[:0], k.Sum[:]...)
+	m.Short = k.Short
 	return m
 }
 
@@ -72,8 +100,7 @@ func appendClipped(buf []byte, s string) []byte {
 	return append(buf, s...)
 }
 
-// DecodeSelect reads a select and keeps nothing of data. A key from a source that
-// is newer than this program is no key. Now is zero.
+// DecodeSelect reads a select and keeps nothing of data. Now is zero.
 func DecodeSelect(data []byte) (*Select, error) {
 	var m wirepb.Select
 	if err := unmarshal(data, selectName, &m); err != nil {
@@ -97,8 +124,14 @@ func checkSelect(s *Select) error {
 	switch {
 	case s.Tokens < 0:
 		return fmt.Errorf("%d tokens", s.Tokens)
-	case s.Key.Source > worker.KeyImplicit:
-		return fmt.Errorf("a key of unknown source %d", s.Key.Source)
+	case s.Chars < 0:
+		return fmt.Errorf("%d characters", s.Chars)
+	case len(s.Text) > MaxText:
+		return fmt.Errorf("a text of %d bytes, more than %d", len(s.Text), MaxText)
+	case len(s.TokenIDs) > MaxTokenIDs:
+		return fmt.Errorf("%d token ids, more than %d", len(s.TokenIDs), MaxTokenIDs)
+	case int64(len(s.TokenIDs)) > s.Tokens:
+		return fmt.Errorf("%d token ids of %d", len(s.TokenIDs), s.Tokens)
 	}
 	if slices.ContainsFunc(s.Skip, isZero) {
 		return errors.New("it skips a worker without an id")
@@ -131,12 +164,27 @@ func decodeSelect(m *wirepb.Select) (*Select, error) {
 		return nil, fmt.Errorf("the target has %d bytes, more than %d", len(m.Target), maxClip)
 	case m.Tokens > math.MaxInt64:
 		return nil, fmt.Errorf("%d tokens", m.Tokens)
+	case m.Chars > math.MaxInt64:
+		return nil, fmt.Errorf("%d characters", m.Chars)
+	case len(m.TokenIds)%tokenBytes != 0:
+		return nil, fmt.Errorf("the token ids have %d bytes", len(m.TokenIds))
 	case len(m.Skip)%size != 0:
 		return nil, fmt.Errorf("the ids of workers to skip have %d bytes", len(m.Skip))
 	}
-	s := &Select{Lease: id, Model: string(m.Model), Target: string(m.Target), Tokens: int64(m.Tokens)}
-	if s.Key, err = decodeKey(m.Key); err != nil {
-		return nil, err
+	s := &Select{
+		Lease: id, Model: string(m.Model), Target: string(m.Target),
+		Text: m.Text, Chars: int64(m.Chars), Tokens: int64(m.Tokens), Namespace: m.Namespace,
+	}
+	for i, from := range keysOf(m) {
+		if *keyAt(&s.Keys, i), err = decodeKey(*from); err != nil {
+			return nil, err
+		}
+	}
+	if n := len(m.TokenIds) / tokenBytes; n > 0 {
+		s.TokenIDs = make([]uint32, n)
+		for i := range s.TokenIDs {
+			s.TokenIDs[i] = binary.LittleEndian.Uint32(m.TokenIds[i*tokenBytes:])
+		}
 	}
 	if n := len(m.Skip) / size; n > 0 {
 		s.Skip = make([]worker.ID, n)
@@ -148,16 +196,10 @@ func decodeSelect(m *wirepb.Select) (*Select, error) {
 }
 
 func decodeKey(m *wirepb.Key) (worker.Key, error) {
-	var source worker.KeySource
-	switch m.GetSource() {
-	case wirepb.KeySource_KEY_SOURCE_HEADER:
-		source = worker.KeyHeader
-	case wirepb.KeySource_KEY_SOURCE_IMPLICIT:
-		source = worker.KeyImplicit
-	default:
+	if m == nil {
 		return worker.Key{}, nil
 	}
-	k := worker.Key{Source: source, Short: m.Short}
+	k := worker.Key{Short: m.Short}
 	if len(m.Sum) != len(k.Sum) {
 		return worker.Key{}, fmt.Errorf("the hash of the key has %d bytes", len(m.Sum))
 	}

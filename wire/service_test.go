@@ -27,7 +27,7 @@ func TestRefuse(t *testing.T) {
 	}{
 		{name: "newer leg", data: spoilt(t, func(m *wirepb.Select) { m.Leg = 7 }), want: CodeUnsupportedVersion},
 		{name: "another leg", data: spoilt(t, func(m *wirepb.Select) { m.Leg = wirepb.Leg_LEG_ENCODE }), want: CodeInternal},
-		{name: "torn key", data: spoilt(t, func(m *wirepb.Select) { m.Key.Sum = nil }), want: CodeInternal},
+		{name: "torn key", data: spoilt(t, func(m *wirepb.Select) { m.HeaderKey.Sum = nil }), want: CodeInternal},
 		{name: "no plan", data: spoilt(t, func(m *wirepb.Select) { m.Plan = 0 }), none: true},
 		{name: "no incarnation", data: spoilt(t, func(m *wirepb.Select) { m.Incarnation = 0 }), none: true},
 		{name: "junk", data: []byte("junk"), none: true},

@@ -41,7 +41,8 @@ type State struct {
 
 // Report is a [worker.Report] between processes.
 type Report struct {
-	Age time.Duration // since the poll was sent
+	Age  time.Duration // since the poll was sent
+	Load worker.Report // all but PolledAt
 }
 
 // StateOf is the record r as it is sent at now. An instant in the future, which a
@@ -62,7 +63,8 @@ func StateOf(r worker.Record, now time.Time) *State {
 		s.BreakerAge = max(0, now.Sub(r.BreakerSince))
 	}
 	if r.Report != nil {
-		s.Report = &Report{Age: max(0, now.Sub(r.Report.PolledAt))}
+		s.Report = &Report{Age: max(0, now.Sub(r.Report.PolledAt)), Load: *r.Report}
+		s.Report.Load.PolledAt = time.Time{}
 	}
 	return s
 }
@@ -84,7 +86,9 @@ func (s *State) Record(now time.Time) worker.Record {
 		r.BreakerSince = now.Add(-s.BreakerAge)
 	}
 	if s.Report != nil {
-		r.Report = &worker.Report{PolledAt: now.Add(-s.Report.Age)}
+		load := s.Report.Load
+		load.PolledAt = now.Add(-s.Report.Age)
+		r.Report = &load
 	}
 	return r
 }
@@ -121,7 +125,7 @@ func encodeState(s *State) *wirepb.State {
 		m.BreakerAgeUs = &us
 	}
 	if s.Report != nil {
-		m.Report = &wirepb.Report{AgeUs: uint64(s.Report.Age.Microseconds())}
+		m.Report = encodeReport(s.Report)
 	}
 	return m
 }
@@ -162,6 +166,8 @@ func checkState(s *State) error {
 		return fmt.Errorf("unknown breaker state %d", uint8(s.Breaker))
 	case s.Report != nil && s.Report.Age < 0:
 		return fmt.Errorf("a report of age %s", s.Report.Age)
+	case s.Report != nil && !s.Report.Load.Sound():
+		return errors.New("a report with a number that no report has")
 	}
 	return nil
 }
@@ -188,14 +194,51 @@ func decodeState(m *wirepb.State) (*State, error) {
 		}
 	}
 	if m.Report != nil {
-		age, err := decodeAge(m.Report.AgeUs)
-		if err != nil {
+		if s.Report, err = decodeReport(m.Report); err != nil {
 			return nil, err
 		}
-		s.Report = &Report{Age: age}
 	}
 	return s, nil
 }
+
+func encodeReport(r *Report) *wirepb.Report {
+	l := &r.Load
+	m := &wirepb.Report{
+		AgeUs:      uint64(r.Age.Microseconds()),
+		GoodForUs:  uint64(l.GoodFor.Microseconds()),
+		Waiting:    uint64(l.Waiting),
+		Running:    uint64(l.Running),
+		MaxRunning: uint64(l.MaxRunning),
+		Throughput: l.Throughput,
+		KvUsage:    l.KVUsage,
+	}
+	if l.Queued != worker.NotReported {
+		queued := uint64(l.Queued)
+		m.Queued = &queued
+	}
+	return m
+}
+
+func decodeReport(m *wirepb.Report) (*Report, error) {
+	age, err := decodeAge(m.AgeUs)
+	if err != nil {
+		return nil, err
+	}
+	good, err := decodeAge(m.GoodForUs)
+	if err != nil {
+		return nil, err
+	}
+	r := &Report{Age: age, Load: worker.Report{GoodFor: good, Queued: worker.NotReported, Throughput: m.Throughput, KVUsage: m.KvUsage}}
+	l := &r.Load
+	if m.Queued != nil {
+		l.Queued = count(*m.Queued)
+	}
+	l.Waiting, l.Running, l.MaxRunning = count(m.Waiting), count(m.Running), count(m.MaxRunning)
+	return r, nil
+}
+
+// count is a number as it is reckoned with; no engine counts higher.
+func count(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
 func decodeAge(us uint64) (time.Duration, error) {
 	if us > uint64(math.MaxInt64/time.Microsecond) {

@@ -22,13 +22,13 @@ func TestStateAges(t *testing.T) {
 		{"none", worker.Record{}, worker.Record{}},
 		{
 			"both",
-			worker.Record{BreakerSince: sender.Add(-time.Minute), Report: &worker.Report{PolledAt: sender.Add(-time.Second)}},
-			worker.Record{BreakerSince: receiver.Add(-time.Minute), Report: &worker.Report{PolledAt: receiver.Add(-time.Second)}},
+			worker.Record{BreakerSince: sender.Add(-time.Minute), Report: &worker.Report{Queued: 7, KVUsage: 0.5, GoodFor: time.Second, PolledAt: sender.Add(-time.Second)}},
+			worker.Record{BreakerSince: receiver.Add(-time.Minute), Report: &worker.Report{Queued: 7, KVUsage: 0.5, GoodFor: time.Second, PolledAt: receiver.Add(-time.Second)}},
 		},
 		{
 			"in the future",
-			worker.Record{BreakerSince: sender.Add(time.Minute), Report: &worker.Report{PolledAt: sender.Add(time.Minute)}},
-			worker.Record{BreakerSince: receiver, Report: &worker.Report{PolledAt: receiver}},
+			worker.Record{BreakerSince: sender.Add(time.Minute), Report: &worker.Report{Queued: 7, KVUsage: 0.5, GoodFor: time.Second, PolledAt: sender.Add(time.Minute)}},
+			worker.Record{BreakerSince: receiver, Report: &worker.Report{Queued: 7, KVUsage: 0.5, GoodFor: time.Second, PolledAt: receiver}},
 		},
 		{
 			"below a microsecond",

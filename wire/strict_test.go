@@ -52,8 +52,8 @@ func goodSpec() *wirepb.Worker {
 }
 
 func goodSelect() *wirepb.Select {
-	return &wirepb.Select{Incarnation: 1, Plan: 1, Leg: wirepb.Leg_LEG_DECODE, Key: &wirepb.Key{
-		Source: wirepb.KeySource_KEY_SOURCE_HEADER, Sum: make([]byte, 16),
+	return &wirepb.Select{Incarnation: 1, Plan: 1, Leg: wirepb.Leg_LEG_DECODE, HeaderKey: &wirepb.Key{
+		Sum: make([]byte, 16),
 	}}
 }
 
@@ -203,7 +203,7 @@ func TestDecodeSelectIsStrict(t *testing.T) {
 		{"item", func(m *wirepb.Select) { m.Item = 1 << 16 }, "item 65536"},
 		{"model", func(m *wirepb.Select) { m.Model = long }, "the model has 4100"},
 		{"target", func(m *wirepb.Select) { m.Target = long }, "the target has 4100"},
-		{"short key", func(m *wirepb.Select) { m.Key.Sum = m.Key.Sum[1:] }, "key has 15 bytes"},
+		{"short key", func(m *wirepb.Select) { m.HeaderKey.Sum = m.HeaderKey.Sum[1:] }, "key has 15 bytes"},
 		{"tokens", func(m *wirepb.Select) { m.Tokens = 1 << 63 }, "tokens"},
 		{"torn id", func(m *wirepb.Select) { m.Skip = long[:17] }, "have 17 bytes"},
 		{"zero id", func(m *wirepb.Select) { m.Skip = long[:16] }, "without an id"},
@@ -283,14 +283,19 @@ func TestEncodersAreStrict(t *testing.T) {
 		{"too many records", stateCodec, tooManyRecords(), "1025 records"},
 		{"negative age", stateCodec, &Records{{Worker: id, Keeper: 1, Report: &Report{Age: -1}}}, "a report of age"},
 		{"unknown leg of a beat", beatCodec, &Beat{Replica: 1, Leg: 4}, "unknown leg(4)"},
-		{"unknown reads", beatCodec, &Beat{Replica: 1, Policies: []PolicyUse{{Name: "p", Reads: 1<<4 | ReadsKey}}}, "key,reads(16)"},
+		{"unknown reads", beatCodec, &Beat{Replica: 1, Policies: []PolicyUse{{Name: "p", Reads: 1<<7 | ReadsKey}}}, "key,reads(128)"},
 		{"unknown leg of a worker", specCodec, &worker.Spec{ID: id, URL: "u", Leg: 4}, "unknown leg(4)"},
 		{"unknown mode", specCodec, &worker.Spec{ID: id, URL: "u", Mode: 2}, "unknown connection mode 2"},
 		{"no UTF-8", specCodec, &worker.Spec{ID: id, URL: "\xff"}, "UTF-8"},
 		{"far from now", specCodec, &worker.Spec{ID: id, URL: "u", RegisteredAt: time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC)}, "registered in 3000"},
 		{"select of no plan", askCodec, &Select{Lease: worker.LeaseID{Incarnation: 1}}, "plan number is 0"},
 		{"select of an unknown leg", askCodec, &Select{Lease: lease(1, 1, 4)}, "unknown leg(4)"},
-		{"select with a key of an unknown source", askCodec, &Select{Lease: lease(1, 1, 0), Key: worker.Key{Source: 3}}, "unknown source 3"},
+		{"select of negative characters", askCodec, &Select{Lease: lease(1, 1, 0), Chars: -1}, "-1 characters"},
+		{"select of a long text", askCodec, &Select{Lease: lease(1, 1, 0), Text: strings.Repeat("x", MaxText+1)}, "a text of 262145 bytes"},
+		{"select of many token ids", askCodec, &Select{Lease: lease(1, 1, 0), TokenIDs: make([]uint32, MaxTokenIDs+1), Tokens: 1 << 20}, "65537 token ids"},
+		{"select of more token ids than tokens", askCodec, &Select{Lease: lease(1, 1, 0), TokenIDs: make([]uint32, 2), Tokens: 1}, "2 token ids of 1"},
+		{"report of no number", stateCodec, &Records{{Worker: id, Keeper: 1, Report: &Report{Load: worker.Report{KVUsage: math.NaN()}}}}, "no report has"},
+		{"pick of negative tokens", replyCodec, &Reply{Lease: lease(1, 1, 0), Replica: 1, Pick: Pick{Worker: &worker.Spec{ID: id, URL: "u"}, Tokens: -1}}, "-1 tokens"},
 		{"select of negative tokens", askCodec, &Select{Lease: lease(1, 1, 0), Tokens: -1}, "-1 tokens"},
 		{"empty reply", replyCodec, &Reply{Lease: lease(1, 1, 0), Replica: 1}, "neither"},
 		{"double reply", replyCodec, &Reply{Lease: lease(1, 1, 0), Replica: 1, Err: &Error{}, Pick: Pick{Worker: many}}, "both"},
@@ -338,8 +343,6 @@ func TestNewerMessages(t *testing.T) {
 	state.Records[0].Status, state.Records[0].Breaker = 99, -3
 	beat := goodBeat()
 	beat.Policies[0].Reads = []wirepb.Reads{99, wirepb.Reads_READS_TEXT, -1}
-	keyed := goodSelect()
-	keyed.Key.Source = 99
 	refused := goodReply()
 	refused.Pick, refused.Error = nil, &wirepb.Error{Code: 99, Message: "m"}
 	for _, tt := range []struct {
@@ -348,7 +351,6 @@ func TestNewerMessages(t *testing.T) {
 		data  []byte
 		want  any
 	}{
-		{"select", askCodec, mustMarshal(t, keyed), &Select{Lease: lease.ID}},
 		{"reply", replyCodec, mustMarshal(t, refused), &Reply{
 			Lease: lease.ID, Replica: 1, Err: &Error{Code: CodeInternal, Message: "m"},
 		}},

@@ -91,7 +91,7 @@ func TestReadsString(t *testing.T) {
 	}{
 		{0, "nothing"},
 		{ReadsKey, "key"},
-		{readsAll, "key,size,tokens,text"},
+		{readsAll, "key,size,tokens,text,implicit key,pinned key,conversation key"},
 		{ReadsText | 1<<7, "text,reads(128)"},
 	} {
 		if got := tt.reads.String(); got != tt.want {

@@ -5,12 +5,15 @@ import (
 	"time"
 )
 
-// Event is what a lease stream tells about a worker's health: the outcome of a
-// call, or of the head of a probe's answer. It is for the worker's keeper.
+// Event is what a lease stream tells about a call: its outcome, or that of the head
+// of a probe's answer, for the worker's keeper; and that it never got to its
+// worker, for the policy that chose it.
 type Event struct {
-	Worker  ID
-	Outcome Outcome // Success or Failure
-	Probe   bool    // the call was picked while the breaker was half open
+	Lease     LeaseID
+	Worker    ID // zero when nothing was counted for the lease any more
+	Outcome   Outcome
+	Probe     bool // the call was picked while the breaker was half open
+	Unreached bool
 }
 
 // Fold is what one replica makes of the lease streams of all ingresses, together
@@ -42,7 +45,8 @@ type call struct {
 	id     LeaseID
 	load   *Load
 	tokens int64
-	at     int64 // of the grant, or of the start that gave credit
+	key    uint64 // counted in load.sharing
+	at     int64  // of the grant, or of the start that gave credit
 
 	prev, next *call // grants: neighbours in the list
 	stream     *stream
@@ -90,7 +94,7 @@ func (f *Fold) Release(id ID) {
 	}
 	l.held = false
 	l.ledger = ledger{}
-	l.credit.Store(l.granted)
+	l.settleCredit()
 	f.settle(l)
 }
 
@@ -102,7 +106,7 @@ func (f *Fold) Reported(id ID, polledAt time.Time) {
 	defer f.mu.Unlock()
 	if l := f.loads[id]; l != nil && !f.base.IsZero() {
 		l.ledger.clear(int64(polledAt.Sub(f.base)))
-		l.credit.Store(l.ledger.sum + l.granted)
+		l.settleCredit()
 	}
 }
 
@@ -129,10 +133,10 @@ func (f *Fold) Grant(l Lease, load *Load, now time.Time) {
 	if load.dropped {
 		load = f.load(l.Worker)
 	}
-	f.count(c, load, l.Probe)
+	f.count(c, load, l.Key, l.Probe)
 	c.tokens, c.at = max(0, l.Tokens), t
-	load.granted += c.tokens
-	load.credit.Add(c.tokens)
+	load.granted = load.granted.plus(sum{1, c.tokens})
+	load.settleCredit()
 	last := f.grants.prev
 	c.prev, c.next = last, &f.grants
 	last.next, f.grants.prev = c, c
@@ -189,9 +193,10 @@ func (f *Fold) forget(c *call) {
 }
 
 // count puts a call on a counter.
-func (f *Fold) count(c *call, l *Load, probe bool) {
-	c.load, c.probe = l, probe
+func (f *Fold) count(c *call, l *Load, key uint64, probe bool) {
+	c.load, c.key, c.probe = l, key, probe
 	l.active.Add(1)
+	l.share(key, 1)
 	if probe {
 		l.probes.Add(1)
 	}
@@ -202,6 +207,7 @@ func (f *Fold) uncount(c *call) {
 	l := c.load
 	f.freeSlot(c)
 	l.active.Add(-1)
+	l.share(c.key, -1)
 	c.load = nil
 	f.settle(l)
 }
@@ -218,14 +224,19 @@ func (f *Fold) freeSlot(c *call) {
 func (f *Fold) ungrant(c *call) {
 	c.prev.next, c.next.prev = c.next, c.prev
 	c.prev, c.next = nil, nil
-	c.load.granted -= c.tokens
-	c.load.credit.Add(-c.tokens)
+	c.load.granted = c.load.granted.minus(sum{1, c.tokens})
+	c.load.settleCredit()
 }
 
 // addCredit books tokens that were sent to a worker.
 func (f *Fold) addCredit(l *Load, t, tokens int64) {
-	if tokens > 0 {
-		l.ledger.add(t, tokens)
-		l.credit.Add(tokens)
-	}
+	l.ledger.add(t, max(0, tokens))
+	l.settleCredit()
+}
+
+// sharing is the number of calls with a counted key in flight at a worker.
+func (f *Fold) sharing(l *Load, key uint64) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return l.sharing[key]
 }

@@ -205,17 +205,17 @@ func TestFoldEvents(t *testing.T) {
 		want    []Event
 		probes  int
 	}{
-		{"success", []Entry{s.start(1, w, 0), s.end(1, Success, false)}, []Event{{w, Success, false}}, 0},
-		{"failure", []Entry{s.start(1, w, 0), s.end(1, Failure, true)}, []Event{{w, Failure, false}}, 0},
+		{"success", []Entry{s.start(1, w, 0), s.end(1, Success, false)}, []Event{{Lease: s.id(1), Worker: w, Outcome: Success}}, 0},
+		{"failure", []Entry{s.start(1, w, 0), s.end(1, Failure, true)}, []Event{{Lease: s.id(1), Worker: w, Outcome: Failure, Unreached: true}}, 0},
 		{"neutral", []Entry{s.start(1, w, 0), s.end(1, Neutral, false)}, nil, 0},
 		{"unknown", []Entry{s.end(1, Failure, false)}, nil, 0},
-		{"ended twice", []Entry{s.start(1, w, 0), s.end(1, Failure, false), s.end(1, Failure, false)}, []Event{{w, Failure, false}}, 0},
+		{"ended twice", []Entry{s.start(1, w, 0), s.end(1, Failure, false), s.end(1, Failure, false)}, []Event{{Lease: s.id(1), Worker: w, Outcome: Failure}}, 0},
 		{"a probe holds its slot", []Entry{probe(1)}, nil, 1},
-		{"a probe's head succeeds and frees its slot", []Entry{probe(1), head(1)}, []Event{{w, Success, true}}, 0},
-		{"once", []Entry{probe(1), head(1), head(1), s.end(1, Success, false)}, []Event{{w, Success, true}}, 0},
-		{"a stream that breaks after its head fails", []Entry{probe(1), head(1), s.end(1, Failure, false)}, []Event{{w, Success, true}, {w, Failure, false}}, 0},
-		{"a probe that fails", []Entry{probe(1), s.end(1, Failure, false)}, []Event{{w, Failure, true}}, 0},
-		{"a whole probe", []Entry{whole(probe(1), Success), head(1)}, []Event{{w, Success, true}}, 0},
+		{"a probe's head succeeds and frees its slot", []Entry{probe(1), head(1)}, []Event{{Lease: s.id(1), Worker: w, Outcome: Success, Probe: true}}, 0},
+		{"once", []Entry{probe(1), head(1), head(1), s.end(1, Success, false)}, []Event{{Lease: s.id(1), Worker: w, Outcome: Success, Probe: true}}, 0},
+		{"a stream that breaks after its head fails", []Entry{probe(1), head(1), s.end(1, Failure, false)}, []Event{{Lease: s.id(1), Worker: w, Outcome: Success, Probe: true}, {Lease: s.id(1), Worker: w, Outcome: Failure}}, 0},
+		{"a probe that fails", []Entry{probe(1), s.end(1, Failure, false)}, []Event{{Lease: s.id(1), Worker: w, Outcome: Failure, Probe: true}}, 0},
+		{"a whole probe", []Entry{whole(probe(1), Success), head(1)}, []Event{{Lease: s.id(1), Worker: w, Outcome: Success, Probe: true}}, 0},
 		{"a whole neutral call", []Entry{whole(s.start(1, w, 0), Neutral)}, nil, 0},
 	}
 	for _, c := range cases {
@@ -370,7 +370,7 @@ func TestLedger(t *testing.T) {
 			for _, b := range plain {
 				sum += b.tokens
 			}
-			if l.sum != sum {
+			if l.sum.tokens != sum || l.sum.requests != int64(len(plain)) {
 				t.Fatalf("sum %d, want %d", l.sum, sum)
 			}
 		}
@@ -379,19 +379,19 @@ func TestLedger(t *testing.T) {
 	for i := range int64(10_000) {
 		l.add(i, 1)
 	}
-	if len(l.slots) > maxSlots || l.sum != 10_000 {
-		t.Fatalf("%d slots, sum %d", len(l.slots), l.sum)
+	if len(l.slots) > maxSlots || l.sum.tokens != 10_000 {
+		t.Fatalf("%d slots, sum %v", len(l.slots), l.sum)
 	}
 	for i := range int64(100) {
 		l.takeBack(i*100, 1)
 	}
 	l.clear(5_000)
-	if off := l.sum - 4_950; off < 0 || off > 2*10_000/resolution {
-		t.Fatalf("%d are left after half was cleared, want about 4950", l.sum)
+	if off := l.sum.tokens - 4_950; off < 0 || off > 2*10_000/resolution {
+		t.Fatalf("%v are left after half was cleared, want about 4950", l.sum)
 	}
 	l.clear(10_000)
-	if l.sum != 0 || len(l.slots) != 0 {
-		t.Fatalf("%d left in %d slots", l.sum, len(l.slots))
+	if l.sum.tokens != 0 || len(l.slots) != 0 {
+		t.Fatalf("%v left in %d slots", l.sum, len(l.slots))
 	}
 }
 

@@ -14,8 +14,8 @@ func (h *harness) live(r *replicaNode) bool {
 // checkSigns holds at any time.
 func (h *harness) checkSigns(r *replicaNode) {
 	for w, l := range r.loads {
-		if l.Active() < 0 || l.Probes() < 0 || l.Credit() < 0 {
-			h.violate("negative", "%s worker %d: active %d, probes %d, credit %d", r.name, w, l.Active(), l.Probes(), l.Credit())
+		if l.Active() < 0 || l.Probes() < 0 || l.Credit() < 0 || l.Sent() < 0 || l.Keys() < 0 {
+			h.violate("negative", "%s worker %d: active %d, probes %d, credit %d, sent %d, keys %d", r.name, w, l.Active(), l.Probes(), l.Credit(), l.Sent(), l.Keys())
 		}
 	}
 }
@@ -23,19 +23,28 @@ func (h *harness) checkSigns(r *replicaNode) {
 // checkSums recounts a fold from its calls.
 func (h *harness) checkSums(r *replicaNode) {
 	type sums struct {
-		active, probes  int
-		granted, credit int64
+		active, probes, keyed, keys int
+		granted, credit             sum
 	}
 	got, want := map[ID]sums{}, map[ID]sums{}
+	keys := map[ID]map[uint64]bool{}
 	grants := 0
 	for _, c := range r.fold.calls {
 		s := want[c.load.id]
 		s.active++
+		if c.key != 0 {
+			s.keyed++
+			if keys[c.load.id] == nil {
+				keys[c.load.id] = map[uint64]bool{}
+			}
+			keys[c.load.id][c.key] = true
+			s.keys = len(keys[c.load.id])
+		}
 		if c.probe {
 			s.probes++
 		}
 		if c.stream == nil {
-			s.granted += c.tokens
+			s.granted = s.granted.plus(sum{1, c.tokens})
 			grants++
 		} else if c.stream.open[c.id.Quarter()][c.pos] != c {
 			h.violate("lists", "%s: lease %v is not where it says", r.name, c.id)
@@ -46,10 +55,14 @@ func (h *harness) checkSums(r *replicaNode) {
 		s := want[id]
 		s.credit = s.granted
 		for _, x := range l.ledger.slots {
-			s.credit += x.tokens
+			s.credit = s.credit.plus(x.sum)
 		}
 		want[id] = s
-		got[id] = sums{l.Active(), l.Probes(), l.granted, l.Credit()}
+		keyed := 0
+		for _, n := range l.sharing {
+			keyed += n
+		}
+		got[id] = sums{l.Active(), l.Probes(), keyed, l.Keys(), l.granted, sum{l.Sent(), l.Credit()}}
 	}
 	for id := range want {
 		if got[id] != want[id] {
@@ -141,7 +154,7 @@ func (h *harness) checkCredit(r *replicaNode, w int, cut time.Duration) {
 		}
 	}
 	l := r.loads[w]
-	hi += l.granted
+	hi += l.granted.tokens
 	if c := l.Credit(); c < lo || c > hi {
 		h.violate("credit", "%s worker %d: credit %d after a report polled %.3f s ago, truth is in [%d, %d]", r.name, w, c, (h.now - cut).Seconds(), lo, hi)
 	}

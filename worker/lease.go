@@ -39,8 +39,9 @@ const (
 type Lease struct {
 	ID     LeaseID
 	Worker ID
-	Tokens int64 // estimated prompt tokens, 0 when not estimated
-	Probe  bool  // picked while the worker's breaker was half open
+	Tokens int64  // estimated prompt tokens, 0 when not estimated
+	Key    uint64 // what the worker's calls are told apart by, 0 for none
+	Probe  bool   // picked while the worker's breaker was half open
 }
 
 // EntryKind says what an [Entry] of the lease stream reports.

@@ -10,35 +10,32 @@ const (
 	resolution = 24
 )
 
-// slot is the tokens of the starts folded from first to last, in nanoseconds of
-// the fold's clock.
+// slot is the starts folded from first to last, in nanoseconds of the fold's clock.
 type slot struct {
 	first, last int64
-	tokens      int64
+	sum         sum
 }
 
 // ledger is the credit of one worker by age: what was started since the last
 // report. Times must not decrease from one add to the next.
 type ledger struct {
-	sum   int64
+	sum   sum
 	width int64 // starts this close share a slot
 	slots []slot
 }
 
 func (l *ledger) add(at, tokens int64) {
-	if tokens <= 0 {
-		return
-	}
-	l.sum += tokens
+	one := sum{1, tokens}
+	l.sum = l.sum.plus(one)
 	if n := len(l.slots); n > 0 && at-l.slots[n-1].first <= l.width {
 		l.slots[n-1].last = at
-		l.slots[n-1].tokens += tokens
+		l.slots[n-1].sum = l.slots[n-1].sum.plus(one)
 		return
 	}
 	if len(l.slots) == maxSlots {
 		l.merge()
 	}
-	l.slots = append(l.slots, slot{at, at, tokens})
+	l.slots = append(l.slots, slot{at, at, one})
 }
 
 // merge joins neighbours into slots of a greater width, of which two can never be
@@ -49,7 +46,7 @@ func (l *ledger) merge() {
 	for _, s := range l.slots[1:] {
 		if into := &l.slots[n]; s.last-into.first <= l.width {
 			into.last = s.last
-			into.tokens += s.tokens
+			into.sum = into.sum.plus(s.sum)
 			continue
 		}
 		n++
@@ -69,18 +66,19 @@ func (l *ledger) takeBack(at, tokens int64) {
 		}
 		return 0
 	})
-	if tokens <= 0 || i == len(l.slots) || l.slots[i].first > at {
+	if i == len(l.slots) || l.slots[i].first > at {
 		return
 	}
-	l.slots[i].tokens -= tokens
-	l.sum -= tokens
+	one := sum{1, tokens}
+	l.slots[i].sum = l.slots[i].sum.minus(one)
+	l.sum = l.sum.minus(one)
 }
 
 // clear drops what was added before the instant at.
 func (l *ledger) clear(at int64) {
 	n := 0
 	for n < len(l.slots) && l.slots[n].last < at {
-		l.sum -= l.slots[n].tokens
+		l.sum = l.sum.minus(l.slots[n].sum)
 		n++
 	}
 	if n > 0 {

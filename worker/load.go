@@ -7,16 +7,25 @@ import "sync/atomic"
 // to the worker's id, so it outlives a replacement under the same URL.
 type Load struct {
 	active atomic.Int64
-	probes atomic.Int64
 	credit atomic.Int64
+	sent   atomic.Int64
+	keys   atomic.Int64
+	probes atomic.Int64
 
 	// The rest is guarded by Fold.mu.
 	id      ID
-	held    bool  // a registry knows the worker
-	dropped bool  // no longer in Fold.loads
-	granted int64 // tokens of grants, a part of credit
+	held    bool // a registry knows the worker
+	dropped bool // no longer in Fold.loads
+	granted sum  // of grants, a part of credit and sent
 	ledger  ledger
+	sharing map[uint64]int // calls in flight with a counted key
 }
+
+// sum is requests and their tokens.
+type sum struct{ requests, tokens int64 }
+
+func (s sum) plus(t sum) sum  { return sum{s.requests + t.requests, s.tokens + t.tokens} }
+func (s sum) minus(t sum) sum { return sum{s.requests - t.requests, s.tokens - t.tokens} }
 
 // Active is the number of calls in flight: open leases plus own grants.
 func (l *Load) Active() int { return int(l.active.Load()) }
@@ -27,6 +36,36 @@ func (l *Load) Probes() int { return int(l.probes.Load()) }
 
 // Credit is the estimated tokens sent since the last load report.
 func (l *Load) Credit() int64 { return l.credit.Load() }
+
+// Sent is the number of requests sent since the last load report.
+func (l *Load) Sent() int64 { return l.sent.Load() }
+
+// Keys is the number of distinct counted keys among the calls in flight.
+func (l *Load) Keys() int { return int(l.keys.Load()) }
+
+// share counts a call of a key, or takes it off with by -1.
+func (l *Load) share(key uint64, by int) {
+	if key == 0 {
+		return
+	}
+	if l.sharing == nil {
+		l.sharing = map[uint64]int{}
+	}
+	n := l.sharing[key] + by
+	if n == 0 {
+		delete(l.sharing, key)
+	} else {
+		l.sharing[key] = n
+	}
+	l.keys.Store(int64(len(l.sharing)))
+}
+
+// settleCredit shows what the ledger and the grants add up to.
+func (l *Load) settleCredit() {
+	s := l.ledger.sum.plus(l.granted)
+	l.credit.Store(s.tokens)
+	l.sent.Store(s.requests)
+}
 
 // Worker is one member of a pool at one moment: immutable, but for Load.
 type Worker struct {

@@ -25,6 +25,7 @@ var (
 type Ask struct {
 	Lease  LeaseID
 	Tokens int64     // estimated prompt tokens, credited to the worker
+	Key    uint64    // what the calls in flight are told apart by ([Scoped]), 0 for none
 	Skip   []ID      // tried before; avoided while another candidate exists
 	Now    time.Time // of the selection
 }
@@ -32,7 +33,8 @@ type Ask struct {
 // Taken is a counted choice.
 type Taken struct {
 	Worker *Worker
-	Probe  bool // the worker's breaker is half open, the call probes it
+	Tokens int64 // credited
+	Probe  bool  // the worker's breaker is half open, the call probes it
 }
 
 // Pool is what one policy chooses over: the workers of one (leg, model), or of a
@@ -82,25 +84,26 @@ func (p *Pool) SetFirst(first bool) { p.first.Store(first) }
 func (p *Pool) Take(ask *Ask, choose func(*View) int) (Taken, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w, err := p.choose(ask.Skip, choose)
+	w, err := p.choose(ask.Skip, ask.Now, choose)
 	if err != nil {
 		return Taken{}, err
 	}
-	t := Taken{Worker: w, Probe: w.Record.Breaker == HalfOpen}
-	p.fold.Grant(Lease{ID: ask.Lease, Worker: w.Spec.ID, Tokens: ask.Tokens, Probe: t.Probe}, w.Load, ask.Now)
+	t := Taken{Worker: w, Tokens: ask.Tokens, Probe: w.Record.Breaker == HalfOpen}
+	p.fold.Grant(Lease{ID: ask.Lease, Worker: w.Spec.ID, Tokens: ask.Tokens, Key: ask.Key, Probe: t.Probe}, w.Load, ask.Now)
 	return t, nil
 }
 
 // Peek is Take without counting: for whoever counts elsewhere.
-func (p *Pool) Peek(skip []ID, choose func(*View) int) (*Worker, error) {
+func (p *Pool) Peek(skip []ID, now time.Time, choose func(*View) int) (*Worker, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.choose(skip, choose)
+	return p.choose(skip, now, choose)
 }
 
 // choose runs a choice over the set of now. p.mu is held.
-func (p *Pool) choose(skip []ID, choose func(*View) int) (*Worker, error) {
+func (p *Pool) choose(skip []ID, now time.Time, choose func(*View) int) (*Worker, error) {
 	s := p.set.Load()
+	p.view.fold, p.view.now = p.fold, now
 	if !p.view.prepare(s, skip, p.first.Load(), p.admit) {
 		return nil, s.reason()
 	}

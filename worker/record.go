@@ -30,12 +30,6 @@ func (b Breaker) String() string {
 	return fmt.Sprintf("breaker(%d)", uint8(b))
 }
 
-// Report is what a worker said of its load. PolledAt is when the poll was sent,
-// in the holder's own clock: between processes its age travels.
-type Report struct {
-	PolledAt time.Time
-}
-
 // Record is what a worker's keeper says about it. Records are totally ordered;
 // everybody keeps the highest, whoever sent it.
 type Record struct {

@@ -52,6 +52,7 @@ func (m *Members) Memo(build func(*Members) any) any {
 type Set struct {
 	members   *Members
 	available []*Worker // in member order
+	loads     []*Load   // of available
 	slot      []int32   // member index → index in available, or -1
 	halfOpen  []int32   // indices in available, ascending
 	vetoed    int
@@ -64,6 +65,7 @@ func newSet(roster []*Worker) *Set {
 	s := &Set{
 		members:   &Members{specs: make([]*Spec, len(roster))},
 		available: make([]*Worker, 0, len(roster)),
+		loads:     make([]*Load, 0, len(roster)),
 		slot:      make([]int32, len(roster)),
 	}
 	for i, w := range roster {
@@ -75,7 +77,12 @@ func newSet(roster []*Worker) *Set {
 
 // refreshed is a set over the same members, of whom any may have a new record.
 func (s *Set) refreshed(roster []*Worker) *Set {
-	n := &Set{members: s.members, available: make([]*Worker, 0, len(roster)), slot: make([]int32, len(roster))}
+	n := &Set{
+		members:   s.members,
+		available: make([]*Worker, 0, len(roster)),
+		loads:     make([]*Load, 0, len(roster)),
+		slot:      make([]int32, len(roster)),
+	}
 	n.fill(roster)
 	return n
 }
@@ -89,6 +96,7 @@ func (s *Set) fill(roster []*Worker) {
 		if w.Available() {
 			s.slot[i] = int32(len(s.available))
 			s.available = append(s.available, w)
+			s.loads = append(s.loads, w.Load)
 		}
 	}
 	s.findHalfOpen()
@@ -110,10 +118,12 @@ func (s *Set) with(i int, old, w *Worker) *Set {
 	case was && is:
 		n.available = slices.Clone(s.available)
 		n.available[s.slot[i]] = w
+		n.loads = s.loads
 		n.signature.Store(s.signature.Load())
 	case was:
 		at := int(s.slot[i])
 		n.available = slices.Concat(s.available[:at], s.available[at+1:])
+		n.loads = slices.Concat(s.loads[:at], s.loads[at+1:])
 		n.slot = shifted(s.slot, i, -1)
 		n.slot[i] = -1
 	case is:
@@ -125,10 +135,11 @@ func (s *Set) with(i int, old, w *Worker) *Set {
 			}
 		}
 		n.available = slices.Concat(s.available[:at], []*Worker{w}, s.available[at:])
+		n.loads = slices.Concat(s.loads[:at], []*Load{w.Load}, s.loads[at:])
 		n.slot = shifted(s.slot, i, 1)
 		n.slot[i] = int32(at)
 	default:
-		n.available = s.available
+		n.available, n.loads = s.available, s.loads
 		n.signature.Store(s.signature.Load())
 	}
 	if len(s.halfOpen) > 0 || w.Record.Breaker == HalfOpen {

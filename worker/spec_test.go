@@ -109,15 +109,15 @@ func TestSpec(t *testing.T) {
 }
 
 func TestHashKey(t *testing.T) {
-	k := HashKey(KeyHeader, "tenant-1")
-	if k != HashKey(KeyHeader, "tenant-1") || k == HashKey(KeyImplicit, "tenant-1") || k.Sum == HashKey(KeyHeader, "tenant-2").Sum {
+	k := HashKey("tenant-1")
+	if k != HashKey("tenant-1") || k.Sum == HashKey("tenant-2").Sum {
 		t.Errorf("key %x", k.Sum)
 	}
 	if p := k.Position(); byte(p) != k.Sum[0] || byte(p>>56) != k.Sum[7] {
 		t.Errorf("position %x of %x is not the little-endian head", p, k.Sum)
 	}
 	// The reference vector of an empty input, which real keys never are.
-	if e := HashKey(NoKey, ""); e.Sum[0] != 0xaf || e.Sum[1] != 0x13 || e.Short != 0x2d06800538d394c2 {
+	if e := HashKey(""); e.Sum[0] != 0xaf || e.Sum[1] != 0x13 || e.Short != 0x2d06800538d394c2 {
 		t.Errorf("hash of nothing: %x %x", e.Sum, e.Short)
 	}
 }

@@ -91,10 +91,13 @@ func (f *Fold) apply(s *stream, e *Entry, t int64, events []Event) []Event {
 			return events
 		}
 		c.headed = true
-		events = append(events, Event{c.load.id, Success, c.probe})
+		events = append(events, Event{Lease: c.id, Worker: c.load.id, Outcome: Success, Probe: c.probe})
 		f.freeSlot(c)
 	case EntryEnd:
 		if c == nil {
+			if e.Unreached {
+				events = append(events, Event{Lease: e.Lease.ID, Unreached: true})
+			}
 			return events
 		}
 		events = f.end(c, e, t, events)
@@ -105,8 +108,8 @@ func (f *Fold) apply(s *stream, e *Entry, t int64, events []Event) []Event {
 		if l := f.loads[e.Lease.Worker]; l != nil && !e.Unreached {
 			f.addCredit(l, t, e.Lease.Tokens)
 		}
-		if e.Outcome != Neutral {
-			events = append(events, Event{e.Lease.Worker, e.Outcome, e.Lease.Probe})
+		if e.Outcome != Neutral || e.Unreached {
+			events = append(events, Event{e.Lease.ID, e.Lease.Worker, e.Outcome, e.Lease.Probe, e.Unreached})
 		}
 	}
 	return events
@@ -121,8 +124,8 @@ func (f *Fold) end(c *call, e *Entry, t int64, events []Event) []Event {
 	} else if c.credited && e.Unreached {
 		f.takeBack(c)
 	}
-	if e.Outcome == Failure || e.Outcome == Success && !c.headed {
-		events = append(events, Event{c.load.id, e.Outcome, c.probe})
+	if e.Outcome == Failure || e.Outcome == Success && !c.headed || e.Unreached {
+		events = append(events, Event{c.id, c.load.id, e.Outcome, c.probe, e.Unreached})
 	}
 	f.drop(c)
 	return events
@@ -131,7 +134,7 @@ func (f *Fold) end(c *call, e *Entry, t int64, events []Event) []Event {
 func (f *Fold) takeBack(c *call) {
 	l := c.load
 	l.ledger.takeBack(c.at, c.tokens)
-	l.credit.Store(l.ledger.sum + l.granted)
+	l.settleCredit()
 	c.credited = false
 }
 
@@ -142,15 +145,15 @@ func (f *Fold) open(s *stream, c *call, l *Lease, t int64) *call {
 	case c == nil:
 		c = f.newCall(l.ID)
 		f.calls[l.ID.key()] = c
-		f.count(c, load, l.Probe)
+		f.count(c, load, l.Key, l.Probe)
 	case c.stream == nil:
 		f.ungrant(c)
-		f.recount(c, load, l.Probe)
+		f.recount(c, load, l.Key, l.Probe)
 	default:
 		if c.credited && (c.load != load || c.tokens != l.Tokens) {
 			f.takeBack(c)
 		}
-		f.recount(c, load, l.Probe && !c.headed)
+		f.recount(c, load, l.Key, l.Probe && !c.headed)
 		c.tokens = max(0, l.Tokens)
 		return c
 	}
@@ -160,13 +163,13 @@ func (f *Fold) open(s *stream, c *call, l *Lease, t int64) *call {
 	return c
 }
 
-// recount moves a counted call to another counter or changes its mark.
-func (f *Fold) recount(c *call, l *Load, probe bool) {
-	if c.load == l && c.probe == probe {
+// recount moves a counted call to another counter or changes its marks.
+func (f *Fold) recount(c *call, l *Load, key uint64, probe bool) {
+	if c.load == l && c.key == key && c.probe == probe {
 		return
 	}
 	old := *c
-	f.count(c, l, probe)
+	f.count(c, l, key, probe)
 	f.uncount(&old)
 }
 

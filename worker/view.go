@@ -1,12 +1,18 @@
 package worker
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // View is what a choice runs over: the available workers of a pool by index, less
 // those that this one request must not get. It is valid only inside [Pool.Take].
 type View struct {
 	set      *Set
+	fold     *Fold
+	now      time.Time
 	excluded []int32 // ascending, without doubles
+	scratch  []int32
 }
 
 // Len is the number of available workers; indices run from 0 in member order.
@@ -36,8 +42,40 @@ func (v *View) Candidate(k int) int {
 	return k
 }
 
+// All is every index that may be chosen, ascending. The slice is the caller's until
+// the choice ends, or until All is called again.
+func (v *View) All() []int32 {
+	all, next := v.scratch[:0], v.excluded
+	for i := range int32(len(v.set.available)) {
+		if len(next) > 0 && next[0] == i {
+			next = next[1:]
+			continue
+		}
+		all = append(all, i)
+	}
+	v.scratch = all
+	return all
+}
+
 // Worker is the available worker at index i.
 func (v *View) Worker(i int) *Worker { return v.set.available[i] }
+
+// Load is the live counts of the worker at index i.
+func (v *View) Load(i int) *Load { return v.set.loads[i] }
+
+// Report is what the worker at index i said of its load, or nil if it has said
+// nothing that still holds.
+func (v *View) Report(i int) *Report {
+	r := v.set.available[i].Record.Report
+	if r == nil || r.Stale(v.now) {
+		return nil
+	}
+	return r
+}
+
+// Sharing is the number of calls with this counted key in flight at the worker at
+// index i.
+func (v *View) Sharing(i int, key uint64) int { return v.fold.sharing(v.set.loads[i], key) }
 
 // Members is the pool's registered workers.
 func (v *View) Members() *Members { return v.set.members }

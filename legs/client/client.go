@@ -28,6 +28,7 @@ import (
 type Local interface {
 	Leg() worker.Leg
 	Replica() worker.ReplicaID
+	Reads() wire.Reads
 	Select(ask *wire.Select) (wire.Pick, error)
 }
 
@@ -146,14 +147,17 @@ func New(cfg Config, d Deps) (*Client, error) {
 // missed.
 func (c *Client) Joined() <-chan struct{} { return c.joined }
 
-// ReadsKey says whether a leg's policies read routing keys, as its replicas announce.
-func (c *Client) ReadsKey() bool {
-	for _, l := range c.legs {
-		if l != nil && wire.Reads(l.reads.Load())&wire.ReadsKey != 0 {
-			return true
-		}
+// Reads is what a leg's policies read of a request now, as its replicas announce.
+func (c *Client) Reads(leg worker.Leg) wire.Reads {
+	l := c.legs[leg]
+	if l == nil {
+		return 0
 	}
-	return false
+	reads := wire.Reads(l.reads.Load())
+	for _, local := range l.local { // before their first beat is heard
+		reads |= local.Reads()
+	}
+	return reads
 }
 
 // Plan draws the identity of a new plan.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -49,6 +50,9 @@ func (f *failures) recent(skip []worker.ID, now time.Time) []worker.ID {
 // everywhere.
 const hashing = "consistent_hashing"
 
+// meanTokens is what a call of unknown size counts as, as in the selectors.
+const meanTokens = 1024
+
 // fromCopy chooses without a selector, from what was last heard of the fleet: by the
 // ring where the leg's policy is the ring and the ask has a key, else the better of
 // two random workers by this ingress's own calls.
@@ -71,15 +75,16 @@ func (c *Client) fromCopy(l *leg, ask *wire.Select, reason string) (wire.Pick, e
 	}
 	policy, _ := l.policy.Load().(string)
 	choose := c.betterOfTwo(l)
-	if policy == hashing && ask.Key.Source != worker.NoKey {
-		choose = ringed(pool, ask.Key)
+	if key := ask.Keys.Hashed(); policy == hashing && !key.None() {
+		choose = ringed(pool, key)
 	}
-	w, err := pool.Peek(c.failures.recent(slices.Clone(ask.Skip), c.now()), choose)
+	now := c.now()
+	w, err := pool.Peek(c.failures.recent(slices.Clone(ask.Skip), now), now, choose)
 	if err != nil {
 		return wire.Pick{}, err
 	}
 	c.metrics.WithLabelValues(name, reason).Inc()
-	return wire.Pick{Worker: w.Spec, Policy: policy, Degraded: true}, nil
+	return wire.Pick{Worker: w.Spec, Policy: policy, Tokens: cmp.Or(ask.Tokens, meanTokens), Degraded: true}, nil
 }
 
 // recovered notes that a selector decides again.

@@ -26,7 +26,11 @@ func (c *Client) subscribe(subs *bus.Subscriptions) error {
 			l.ranking.Apply(worker.ReplicaBeat{Replica: b.Replica, Ready: b.Ready, Draining: b.Draining}, c.now())
 			if len(b.Policies) > 0 {
 				l.policy.Store(b.Policies[0].Name)
-				l.reads.Store(uint32(b.Policies[0].Reads))
+				reads := wire.Reads(0)
+				for _, p := range b.Policies {
+					reads |= p.Reads
+				}
+				l.reads.Store(uint32(reads))
 			}
 			if !c.hasHeard() {
 				c.change()

@@ -87,7 +87,7 @@ func TestDegraded(t *testing.T) {
 	choose := func(t *testing.T, f *fleet, key worker.Key) wire.Pick {
 		t.Helper()
 		id := f.Plan()
-		pick, err := f.Select(t.Context(), &wire.Select{Lease: id, Model: "m", Key: key})
+		pick, err := f.Select(t.Context(), &wire.Select{Lease: id, Model: "m", Keys: worker.Keys{Header: key}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,12 +188,12 @@ func TestDegraded(t *testing.T) {
 		f.replica(t, 9, hashing, func(*wire.Select) *wire.Reply {
 			return &wire.Reply{Err: &wire.Error{Code: wire.CodeNotReady}}
 		})
-		if !f.ReadsKey() {
+		if f.Reads(worker.Regular)&wire.ReadsKey == 0 {
 			t.Error("the client does not know that the leg reads keys")
 		}
 		// The verified owners of these keys among w1, w2 and w3.
 		for key, want := range map[string]string{"user-123": "http://w3:8000", "user-0": "http://w2:8000", "session-abc-123": "http://w1:8000"} {
-			if got := choose(t, f, worker.HashKey(worker.KeyHeader, key)); got.Worker.URL != want || !got.Degraded {
+			if got := choose(t, f, worker.HashKey(key)); got.Worker.URL != want || !got.Degraded {
 				t.Errorf("key %s: %s (degraded %v), want %s", key, got.Worker.URL, got.Degraded, want)
 			}
 		}

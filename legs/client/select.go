@@ -32,7 +32,9 @@ func (c *Client) Select(ctx context.Context, ask *wire.Select) (wire.Pick, error
 	if err != nil {
 		return wire.Pick{}, err
 	}
-	l.wake(l.writer.Begin(worker.Lease{ID: ask.Lease, Worker: pick.Worker.ID, Tokens: ask.Tokens, Probe: pick.Probe}))
+	l.wake(l.writer.Begin(worker.Lease{
+		ID: ask.Lease, Worker: pick.Worker.ID, Tokens: pick.Tokens, Key: worker.Scoped(ask.Model, ask.Keys.Counted()), Probe: pick.Probe,
+	}))
 	return pick, nil
 }
 
@@ -95,8 +97,8 @@ func (c *Client) fromSelector(ctx context.Context, l *leg, ask *wire.Select) (pi
 // selectionKey decides which replica answers: the one of the routing key, so that
 // a key has one writer, else the one of the pool.
 func (c *Client) selectionKey(ask *wire.Select) uint64 {
-	if ask.Key.Source != worker.NoKey {
-		return ask.Key.Short
+	if k := ask.Keys.Any(); !k.None() {
+		return k.Short
 	}
 	model := ask.Model
 	if p := c.registry.Pool(ask.Lease.Leg, model); p != nil {

@@ -49,7 +49,8 @@ type contract struct {
 func request(f *Fleet, i int, tried ...int) *policy.Request {
 	req := &policy.Request{Ask: f.Ask(tried...)}
 	if i%2 == 1 {
-		req.Key = worker.HashKey(worker.KeyHeader, fmt.Sprintf("key-%d", i%64))
+		key := worker.HashKey(fmt.Sprintf("key-%d", i%64))
+		req.Keys = worker.Keys{Header: key, Pinned: key}
 	}
 	return req
 }
@@ -215,7 +216,7 @@ func (c *contract) halfOpen(t *testing.T) {
 func (c *contract) overloaded(t *testing.T) {
 	const n = 4
 	f, p := NewFleet(t, n), c.newPolicy(t)
-	req := policy.Request{Key: worker.HashKey(worker.KeyHeader, "user-123")}
+	req := policy.Request{Keys: worker.Keys{Header: worker.HashKey("user-123"), Pinned: worker.HashKey("user-123")}}
 	next := func() *policy.Request { r := req; r.Ask = f.Ask(); return &r }
 	vetoed := map[int]bool{}
 	for range n {
@@ -251,7 +252,7 @@ func (c *contract) requestLeftAlone(t *testing.T) {
 	req := request(f, 1, 0)
 	before, skip := *req, slices.Clone(req.Ask.Skip)
 	c.pick(t, p, f, req)
-	if req.Key != before.Key || req.Target != before.Target || req.Ask.Lease != before.Ask.Lease || !slices.Equal(req.Ask.Skip, skip) {
+	if req.Keys != before.Keys || req.Target != before.Target || req.Ask.Lease != before.Ask.Lease || !slices.Equal(req.Ask.Skip, skip) {
 		t.Errorf("the request was changed: %+v, was %+v", *req, before)
 	}
 }
@@ -368,7 +369,7 @@ func (c *contract) allocatesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}); got != 0 {
-				t.Errorf("n=%d, key %v, %d tried: %v allocations per pick", n, req.Key.Source != worker.NoKey, len(req.Ask.Skip), got)
+				t.Errorf("n=%d, key %v, %d tried: %v allocations per pick", n, !req.Keys.Header.None(), len(req.Ask.Skip), got)
 			}
 		}
 	}

@@ -354,11 +354,14 @@ func (Breaker) EnumDescriptor() ([]byte, []int) {
 type Reads int32
 
 const (
-	Reads_READS_UNSPECIFIED Reads = 0
-	Reads_READS_KEY         Reads = 1
-	Reads_READS_SIZE        Reads = 2
-	Reads_READS_TOKENS      Reads = 3
-	Reads_READS_TEXT        Reads = 4
+	Reads_READS_UNSPECIFIED      Reads = 0
+	Reads_READS_KEY              Reads = 1
+	Reads_READS_SIZE             Reads = 2
+	Reads_READS_TOKENS           Reads = 3
+	Reads_READS_TEXT             Reads = 4
+	Reads_READS_IMPLICIT_KEY     Reads = 5
+	Reads_READS_PINNED_KEY       Reads = 6
+	Reads_READS_CONVERSATION_KEY Reads = 7
 )
 
 // Enum value maps for Reads.
@@ -369,13 +372,19 @@ var (
 		2: "READS_SIZE",
 		3: "READS_TOKENS",
 		4: "READS_TEXT",
+		5: "READS_IMPLICIT_KEY",
+		6: "READS_PINNED_KEY",
+		7: "READS_CONVERSATION_KEY",
 	}
 	Reads_value = map[string]int32{
-		"READS_UNSPECIFIED": 0,
-		"READS_KEY":         1,
-		"READS_SIZE":        2,
-		"READS_TOKENS":      3,
-		"READS_TEXT":        4,
+		"READS_UNSPECIFIED":      0,
+		"READS_KEY":              1,
+		"READS_SIZE":             2,
+		"READS_TOKENS":           3,
+		"READS_TEXT":             4,
+		"READS_IMPLICIT_KEY":     5,
+		"READS_PINNED_KEY":       6,
+		"READS_CONVERSATION_KEY": 7,
 	}
 )
 
@@ -404,55 +413,6 @@ func (x Reads) Number() protoreflect.EnumNumber {
 // Deprecated: Use Reads.Descriptor instead.
 func (Reads) EnumDescriptor() ([]byte, []int) {
 	return file_wire_proto_rawDescGZIP(), []int{6}
-}
-
-type KeySource int32
-
-const (
-	KeySource_KEY_SOURCE_UNSPECIFIED KeySource = 0
-	KeySource_KEY_SOURCE_HEADER      KeySource = 1
-	KeySource_KEY_SOURCE_IMPLICIT    KeySource = 2
-)
-
-// Enum value maps for KeySource.
-var (
-	KeySource_name = map[int32]string{
-		0: "KEY_SOURCE_UNSPECIFIED",
-		1: "KEY_SOURCE_HEADER",
-		2: "KEY_SOURCE_IMPLICIT",
-	}
-	KeySource_value = map[string]int32{
-		"KEY_SOURCE_UNSPECIFIED": 0,
-		"KEY_SOURCE_HEADER":      1,
-		"KEY_SOURCE_IMPLICIT":    2,
-	}
-)
-
-func (x KeySource) Enum() *KeySource {
-	p := new(KeySource)
-	*p = x
-	return p
-}
-
-func (x KeySource) String() string {
-	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
-}
-
-func (KeySource) Descriptor() protoreflect.EnumDescriptor {
-	return file_wire_proto_enumTypes[7].Descriptor()
-}
-
-func (KeySource) Type() protoreflect.EnumType {
-	return &file_wire_proto_enumTypes[7]
-}
-
-func (x KeySource) Number() protoreflect.EnumNumber {
-	return protoreflect.EnumNumber(x)
-}
-
-// Deprecated: Use KeySource.Descriptor instead.
-func (KeySource) EnumDescriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{7}
 }
 
 type ErrorCode int32
@@ -506,11 +466,11 @@ func (x ErrorCode) String() string {
 }
 
 func (ErrorCode) Descriptor() protoreflect.EnumDescriptor {
-	return file_wire_proto_enumTypes[8].Descriptor()
+	return file_wire_proto_enumTypes[7].Descriptor()
 }
 
 func (ErrorCode) Type() protoreflect.EnumType {
-	return &file_wire_proto_enumTypes[8]
+	return &file_wire_proto_enumTypes[7]
 }
 
 func (x ErrorCode) Number() protoreflect.EnumNumber {
@@ -519,7 +479,7 @@ func (x ErrorCode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ErrorCode.Descriptor instead.
 func (ErrorCode) EnumDescriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{8}
+	return file_wire_proto_rawDescGZIP(), []int{7}
 }
 
 // LeaseBatch is one message of an ingress's lease stream, on leases.<leg>.
@@ -629,6 +589,7 @@ type LeaseEntry struct {
 	Probe         bool                   `protobuf:"varint,6,opt,name=probe,proto3" json:"probe,omitempty"`
 	Outcome       Outcome                `protobuf:"varint,7,opt,name=outcome,proto3,enum=smg.v1.Outcome" json:"outcome,omitempty"`
 	Unreached     bool                   `protobuf:"varint,8,opt,name=unreached,proto3" json:"unreached,omitempty"`
+	Key           uint64                 `protobuf:"fixed64,9,opt,name=key,proto3" json:"key,omitempty"` // that tells the worker's calls apart, 0 is none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -719,6 +680,13 @@ func (x *LeaseEntry) GetUnreached() bool {
 	return false
 }
 
+func (x *LeaseEntry) GetKey() uint64 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
+}
+
 // LeaseBeat repeats a quarter of the open leases.
 type LeaseBeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -788,6 +756,7 @@ type Lease struct {
 	Worker        uint32                 `protobuf:"varint,3,opt,name=worker,proto3" json:"worker,omitempty"`
 	Tokens        uint64                 `protobuf:"varint,4,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	Probe         bool                   `protobuf:"varint,5,opt,name=probe,proto3" json:"probe,omitempty"`
+	Key           uint64                 `protobuf:"fixed64,6,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -855,6 +824,13 @@ func (x *Lease) GetProbe() bool {
 		return x.Probe
 	}
 	return false
+}
+
+func (x *Lease) GetKey() uint64 {
+	if x != nil {
+		return x.Key
+	}
+	return 0
 }
 
 // Records is what a keeper says of some of its workers, on state.<leg>.
@@ -1022,7 +998,14 @@ func (x *State) GetReport() *Report {
 // Report is what a worker said of its load.
 type Report struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	AgeUs         uint64                 `protobuf:"varint,1,opt,name=age_us,json=ageUs,proto3" json:"age_us,omitempty"` // since the poll was sent
+	AgeUs         uint64                 `protobuf:"varint,1,opt,name=age_us,json=ageUs,proto3" json:"age_us,omitempty"`                // since the poll was sent
+	GoodForUs     uint64                 `protobuf:"varint,2,opt,name=good_for_us,json=goodForUs,proto3" json:"good_for_us,omitempty"`  // from the poll on
+	Waiting       uint64                 `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"`                         // requests in the queue
+	Queued        *uint64                `protobuf:"varint,4,opt,name=queued,proto3,oneof" json:"queued,omitempty"`                     // their uncached tokens, absent when not counted
+	Running       uint64                 `protobuf:"varint,5,opt,name=running,proto3" json:"running,omitempty"`                         // requests in the batch
+	MaxRunning    uint64                 `protobuf:"varint,6,opt,name=max_running,json=maxRunning,proto3" json:"max_running,omitempty"` // most requests in the batch, 0 is not reported
+	Throughput    float64                `protobuf:"fixed64,7,opt,name=throughput,proto3" json:"throughput,omitempty"`                  // generated tokens a second, 0 is not reported
+	KvUsage       float64                `protobuf:"fixed64,8,opt,name=kv_usage,json=kvUsage,proto3" json:"kv_usage,omitempty"`         // 0 to 1
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1060,6 +1043,55 @@ func (*Report) Descriptor() ([]byte, []int) {
 func (x *Report) GetAgeUs() uint64 {
 	if x != nil {
 		return x.AgeUs
+	}
+	return 0
+}
+
+func (x *Report) GetGoodForUs() uint64 {
+	if x != nil {
+		return x.GoodForUs
+	}
+	return 0
+}
+
+func (x *Report) GetWaiting() uint64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *Report) GetQueued() uint64 {
+	if x != nil && x.Queued != nil {
+		return *x.Queued
+	}
+	return 0
+}
+
+func (x *Report) GetRunning() uint64 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *Report) GetMaxRunning() uint64 {
+	if x != nil {
+		return x.MaxRunning
+	}
+	return 0
+}
+
+func (x *Report) GetThroughput() float64 {
+	if x != nil {
+		return x.Throughput
+	}
+	return 0
+}
+
+func (x *Report) GetKvUsage() float64 {
+	if x != nil {
+		return x.KvUsage
 	}
 	return 0
 }
@@ -1423,7 +1455,6 @@ func (x *Model) GetAliases() []string {
 // Key is a routing key: two hashes of it, never the key itself.
 type Key struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Source        KeySource              `protobuf:"varint,1,opt,name=source,proto3,enum=smg.v1.KeySource" json:"source,omitempty"`
 	Sum           []byte                 `protobuf:"bytes,2,opt,name=sum,proto3" json:"sum,omitempty"`       // 16 bytes of BLAKE3
 	Short         uint64                 `protobuf:"fixed64,3,opt,name=short,proto3" json:"short,omitempty"` // XXH3
 	unknownFields protoimpl.UnknownFields
@@ -1460,13 +1491,6 @@ func (*Key) Descriptor() ([]byte, []int) {
 	return file_wire_proto_rawDescGZIP(), []int{11}
 }
 
-func (x *Key) GetSource() KeySource {
-	if x != nil {
-		return x.Source
-	}
-	return KeySource_KEY_SOURCE_UNSPECIFIED
-}
-
 func (x *Key) GetSum() []byte {
 	if x != nil {
 		return x.Sum
@@ -1490,13 +1514,21 @@ type Select struct {
 	Item        uint32                 `protobuf:"varint,3,opt,name=item,proto3" json:"item,omitempty"`
 	Leg         Leg                    `protobuf:"varint,4,opt,name=leg,proto3,enum=smg.v1.Leg" json:"leg,omitempty"`
 	// What the client wrote, which need not be UTF-8.
-	Model         []byte `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
-	Target        []byte `protobuf:"bytes,6,opt,name=target,proto3" json:"target,omitempty"`
-	Key           *Key   `protobuf:"bytes,7,opt,name=key,proto3" json:"key,omitempty"`
-	Tokens        uint64 `protobuf:"varint,8,opt,name=tokens,proto3" json:"tokens,omitempty"`
-	Skip          []byte `protobuf:"bytes,9,opt,name=skip,proto3" json:"skip,omitempty"` // ids of workers, 16 bytes each
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Model           []byte `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
+	Target          []byte `protobuf:"bytes,6,opt,name=target,proto3" json:"target,omitempty"`
+	HeaderKey       *Key   `protobuf:"bytes,7,opt,name=header_key,json=headerKey,proto3" json:"header_key,omitempty"`
+	Tokens          uint64 `protobuf:"varint,8,opt,name=tokens,proto3" json:"tokens,omitempty"` // how many token_ids there are in truth, 0 when there are none
+	Skip            []byte `protobuf:"bytes,9,opt,name=skip,proto3" json:"skip,omitempty"`      // ids of workers, 16 bytes each
+	RidKey          *Key   `protobuf:"bytes,10,opt,name=rid_key,json=ridKey,proto3" json:"rid_key,omitempty"`
+	ConversationKey *Key   `protobuf:"bytes,11,opt,name=conversation_key,json=conversationKey,proto3" json:"conversation_key,omitempty"`
+	PinnedKey       *Key   `protobuf:"bytes,12,opt,name=pinned_key,json=pinnedKey,proto3" json:"pinned_key,omitempty"`
+	ImplicitKey     *Key   `protobuf:"bytes,13,opt,name=implicit_key,json=implicitKey,proto3" json:"implicit_key,omitempty"`
+	Text            string `protobuf:"bytes,14,opt,name=text,proto3" json:"text,omitempty"`                         // at most 256 KiB
+	Chars           uint64 `protobuf:"varint,15,opt,name=chars,proto3" json:"chars,omitempty"`                      // of the whole text
+	TokenIds        []byte `protobuf:"bytes,16,opt,name=token_ids,json=tokenIds,proto3" json:"token_ids,omitempty"` // 4 bytes each, little-endian, at most 256 KiB
+	Namespace       uint64 `protobuf:"fixed64,17,opt,name=namespace,proto3" json:"namespace,omitempty"`             // of a cache partition, 0 is none
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Select) Reset() {
@@ -1571,9 +1603,9 @@ func (x *Select) GetTarget() []byte {
 	return nil
 }
 
-func (x *Select) GetKey() *Key {
+func (x *Select) GetHeaderKey() *Key {
 	if x != nil {
-		return x.Key
+		return x.HeaderKey
 	}
 	return nil
 }
@@ -1590,6 +1622,62 @@ func (x *Select) GetSkip() []byte {
 		return x.Skip
 	}
 	return nil
+}
+
+func (x *Select) GetRidKey() *Key {
+	if x != nil {
+		return x.RidKey
+	}
+	return nil
+}
+
+func (x *Select) GetConversationKey() *Key {
+	if x != nil {
+		return x.ConversationKey
+	}
+	return nil
+}
+
+func (x *Select) GetPinnedKey() *Key {
+	if x != nil {
+		return x.PinnedKey
+	}
+	return nil
+}
+
+func (x *Select) GetImplicitKey() *Key {
+	if x != nil {
+		return x.ImplicitKey
+	}
+	return nil
+}
+
+func (x *Select) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Select) GetChars() uint64 {
+	if x != nil {
+		return x.Chars
+	}
+	return 0
+}
+
+func (x *Select) GetTokenIds() []byte {
+	if x != nil {
+		return x.TokenIds
+	}
+	return nil
+}
+
+func (x *Select) GetNamespace() uint64 {
+	if x != nil {
+		return x.Namespace
+	}
+	return 0
 }
 
 // Reply is the answer to a Select, on replies.<incarnation>. It has a pick or an
@@ -1701,6 +1789,7 @@ type Pick struct {
 	Probe         bool                   `protobuf:"varint,10,opt,name=probe,proto3" json:"probe,omitempty"`
 	Policy        string                 `protobuf:"bytes,11,opt,name=policy,proto3" json:"policy,omitempty"`
 	Branch        string                 `protobuf:"bytes,12,opt,name=branch,proto3" json:"branch,omitempty"`
+	Tokens        uint64                 `protobuf:"varint,13,opt,name=tokens,proto3" json:"tokens,omitempty"` // credited to the worker
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1819,6 +1908,13 @@ func (x *Pick) GetBranch() string {
 	return ""
 }
 
+func (x *Pick) GetTokens() uint64 {
+	if x != nil {
+		return x.Tokens
+	}
+	return 0
+}
+
 // Error is why there is no answer. A code that is absent reads as internal.
 type Error struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1886,7 +1982,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x18\n" +
 	"\aworkers\x18\x05 \x01(\fR\aworkers\x12,\n" +
 	"\aentries\x18\x06 \x03(\v2\x12.smg.v1.LeaseEntryR\aentries\x12%\n" +
-	"\x04beat\x18\a \x01(\v2\x11.smg.v1.LeaseBeatR\x04beat\"\xea\x01\n" +
+	"\x04beat\x18\a \x01(\v2\x11.smg.v1.LeaseBeatR\x04beat\"\xfc\x01\n" +
 	"\n" +
 	"LeaseEntry\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.smg.v1.EntryKindR\x04kind\x12\x12\n" +
@@ -1896,17 +1992,19 @@ const file_wire_proto_rawDesc = "" +
 	"\x06tokens\x18\x05 \x01(\x04R\x06tokens\x12\x14\n" +
 	"\x05probe\x18\x06 \x01(\bR\x05probe\x12)\n" +
 	"\aoutcome\x18\a \x01(\x0e2\x0f.smg.v1.OutcomeR\aoutcome\x12\x1c\n" +
-	"\tunreached\x18\b \x01(\bR\tunreached\"b\n" +
+	"\tunreached\x18\b \x01(\bR\tunreached\x12\x10\n" +
+	"\x03key\x18\t \x01(\x06R\x03key\"b\n" +
 	"\tLeaseBeat\x12\x12\n" +
 	"\x04open\x18\x01 \x01(\rR\x04open\x12\x18\n" +
 	"\aquarter\x18\x02 \x01(\rR\aquarter\x12'\n" +
-	"\arenewed\x18\x03 \x03(\v2\r.smg.v1.LeaseR\arenewed\"u\n" +
+	"\arenewed\x18\x03 \x03(\v2\r.smg.v1.LeaseR\arenewed\"\x87\x01\n" +
 	"\x05Lease\x12\x12\n" +
 	"\x04plan\x18\x01 \x01(\x04R\x04plan\x12\x12\n" +
 	"\x04item\x18\x02 \x01(\rR\x04item\x12\x16\n" +
 	"\x06worker\x18\x03 \x01(\rR\x06worker\x12\x16\n" +
 	"\x06tokens\x18\x04 \x01(\x04R\x06tokens\x12\x14\n" +
-	"\x05probe\x18\x05 \x01(\bR\x05probe\"2\n" +
+	"\x05probe\x18\x05 \x01(\bR\x05probe\x12\x10\n" +
+	"\x03key\x18\x06 \x01(\x06R\x03key\"2\n" +
 	"\aRecords\x12'\n" +
 	"\arecords\x18\x01 \x03(\v2\r.smg.v1.StateR\arecords\"\xcc\x02\n" +
 	"\x05State\x12\x16\n" +
@@ -1923,9 +2021,20 @@ const file_wire_proto_rawDesc = "" +
 	"overloaded\x12&\n" +
 	"\x06report\x18\n" +
 	" \x01(\v2\x0e.smg.v1.ReportR\x06reportB\x11\n" +
-	"\x0f_breaker_age_us\"\x1f\n" +
+	"\x0f_breaker_age_us\"\xf7\x01\n" +
 	"\x06Report\x12\x15\n" +
-	"\x06age_us\x18\x01 \x01(\x04R\x05ageUs\"\xe7\x01\n" +
+	"\x06age_us\x18\x01 \x01(\x04R\x05ageUs\x12\x1e\n" +
+	"\vgood_for_us\x18\x02 \x01(\x04R\tgoodForUs\x12\x18\n" +
+	"\awaiting\x18\x03 \x01(\x04R\awaiting\x12\x1b\n" +
+	"\x06queued\x18\x04 \x01(\x04H\x00R\x06queued\x88\x01\x01\x12\x18\n" +
+	"\arunning\x18\x05 \x01(\x04R\arunning\x12\x1f\n" +
+	"\vmax_running\x18\x06 \x01(\x04R\n" +
+	"maxRunning\x12\x1e\n" +
+	"\n" +
+	"throughput\x18\a \x01(\x01R\n" +
+	"throughput\x12\x19\n" +
+	"\bkv_usage\x18\b \x01(\x01R\akvUsageB\t\n" +
+	"\a_queued\"\xe7\x01\n" +
 	"\x04Beat\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\x06R\areplica\x12\x1d\n" +
 	"\x03leg\x18\x02 \x01(\x0e2\v.smg.v1.LegR\x03leg\x12\x14\n" +
@@ -1959,21 +2068,31 @@ const file_wire_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"1\n" +
 	"\x05Model\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
-	"\aaliases\x18\x02 \x03(\tR\aaliases\"X\n" +
-	"\x03Key\x12)\n" +
-	"\x06source\x18\x01 \x01(\x0e2\x11.smg.v1.KeySourceR\x06source\x12\x10\n" +
+	"\aaliases\x18\x02 \x03(\tR\aaliases\"3\n" +
+	"\x03Key\x12\x10\n" +
 	"\x03sum\x18\x02 \x01(\fR\x03sum\x12\x14\n" +
-	"\x05short\x18\x03 \x01(\x06R\x05short\"\xea\x01\n" +
+	"\x05short\x18\x03 \x01(\x06R\x05shortJ\x04\b\x01\x10\x02\"\x96\x04\n" +
 	"\x06Select\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\x04R\x04plan\x12\x12\n" +
 	"\x04item\x18\x03 \x01(\rR\x04item\x12\x1d\n" +
 	"\x03leg\x18\x04 \x01(\x0e2\v.smg.v1.LegR\x03leg\x12\x14\n" +
 	"\x05model\x18\x05 \x01(\fR\x05model\x12\x16\n" +
-	"\x06target\x18\x06 \x01(\fR\x06target\x12\x1d\n" +
-	"\x03key\x18\a \x01(\v2\v.smg.v1.KeyR\x03key\x12\x16\n" +
+	"\x06target\x18\x06 \x01(\fR\x06target\x12*\n" +
+	"\n" +
+	"header_key\x18\a \x01(\v2\v.smg.v1.KeyR\theaderKey\x12\x16\n" +
 	"\x06tokens\x18\b \x01(\x04R\x06tokens\x12\x12\n" +
-	"\x04skip\x18\t \x01(\fR\x04skip\"\xd1\x01\n" +
+	"\x04skip\x18\t \x01(\fR\x04skip\x12$\n" +
+	"\arid_key\x18\n" +
+	" \x01(\v2\v.smg.v1.KeyR\x06ridKey\x126\n" +
+	"\x10conversation_key\x18\v \x01(\v2\v.smg.v1.KeyR\x0fconversationKey\x12*\n" +
+	"\n" +
+	"pinned_key\x18\f \x01(\v2\v.smg.v1.KeyR\tpinnedKey\x12.\n" +
+	"\fimplicit_key\x18\r \x01(\v2\v.smg.v1.KeyR\vimplicitKey\x12\x12\n" +
+	"\x04text\x18\x0e \x01(\tR\x04text\x12\x14\n" +
+	"\x05chars\x18\x0f \x01(\x04R\x05chars\x12\x1b\n" +
+	"\ttoken_ids\x18\x10 \x01(\fR\btokenIds\x12\x1c\n" +
+	"\tnamespace\x18\x11 \x01(\x06R\tnamespace\"\xd1\x01\n" +
 	"\x05Reply\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\x04R\x04plan\x12\x12\n" +
@@ -1981,7 +2100,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x03leg\x18\x04 \x01(\x0e2\v.smg.v1.LegR\x03leg\x12\x18\n" +
 	"\areplica\x18\x05 \x01(\x06R\areplica\x12 \n" +
 	"\x04pick\x18\x06 \x01(\v2\f.smg.v1.PickR\x04pick\x12#\n" +
-	"\x05error\x18\a \x01(\v2\r.smg.v1.ErrorR\x05error\"\xcb\x02\n" +
+	"\x05error\x18\a \x01(\v2\r.smg.v1.ErrorR\x05error\"\xe3\x02\n" +
 	"\x04Pick\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\fR\x06worker\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x1d\n" +
@@ -1995,7 +2114,8 @@ const file_wire_proto_rawDesc = "" +
 	"\x05probe\x18\n" +
 	" \x01(\bR\x05probe\x12\x16\n" +
 	"\x06policy\x18\v \x01(\tR\x06policy\x12\x16\n" +
-	"\x06branch\x18\f \x01(\tR\x06branch\"H\n" +
+	"\x06branch\x18\f \x01(\tR\x06branch\x12\x16\n" +
+	"\x06tokens\x18\r \x01(\x04R\x06tokens\"H\n" +
 	"\x05Error\x12%\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x11.smg.v1.ErrorCodeR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage*\\\n" +
@@ -2033,7 +2153,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x13BREAKER_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eBREAKER_CLOSED\x10\x01\x12\x10\n" +
 	"\fBREAKER_OPEN\x10\x02\x12\x15\n" +
-	"\x11BREAKER_HALF_OPEN\x10\x03*_\n" +
+	"\x11BREAKER_HALF_OPEN\x10\x03*\xa9\x01\n" +
 	"\x05Reads\x12\x15\n" +
 	"\x11READS_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tREADS_KEY\x10\x01\x12\x0e\n" +
@@ -2041,11 +2161,10 @@ const file_wire_proto_rawDesc = "" +
 	"READS_SIZE\x10\x02\x12\x10\n" +
 	"\fREADS_TOKENS\x10\x03\x12\x0e\n" +
 	"\n" +
-	"READS_TEXT\x10\x04*W\n" +
-	"\tKeySource\x12\x1a\n" +
-	"\x16KEY_SOURCE_UNSPECIFIED\x10\x00\x12\x15\n" +
-	"\x11KEY_SOURCE_HEADER\x10\x01\x12\x17\n" +
-	"\x13KEY_SOURCE_IMPLICIT\x10\x02*\xab\x02\n" +
+	"READS_TEXT\x10\x04\x12\x16\n" +
+	"\x12READS_IMPLICIT_KEY\x10\x05\x12\x14\n" +
+	"\x10READS_PINNED_KEY\x10\x06\x12\x1a\n" +
+	"\x16READS_CONVERSATION_KEY\x10\a*\xab\x02\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13ERROR_CODE_INTERNAL\x10\x01\x12#\n" +
@@ -2069,7 +2188,7 @@ func file_wire_proto_rawDescGZIP() []byte {
 	return file_wire_proto_rawDescData
 }
 
-var file_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 9)
+var file_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
 var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
 var file_wire_proto_goTypes = []any{
 	(Leg)(0),           // 0: smg.v1.Leg
@@ -2079,58 +2198,60 @@ var file_wire_proto_goTypes = []any{
 	(Status)(0),        // 4: smg.v1.Status
 	(Breaker)(0),       // 5: smg.v1.Breaker
 	(Reads)(0),         // 6: smg.v1.Reads
-	(KeySource)(0),     // 7: smg.v1.KeySource
-	(ErrorCode)(0),     // 8: smg.v1.ErrorCode
-	(*LeaseBatch)(nil), // 9: smg.v1.LeaseBatch
-	(*LeaseEntry)(nil), // 10: smg.v1.LeaseEntry
-	(*LeaseBeat)(nil),  // 11: smg.v1.LeaseBeat
-	(*Lease)(nil),      // 12: smg.v1.Lease
-	(*Records)(nil),    // 13: smg.v1.Records
-	(*State)(nil),      // 14: smg.v1.State
-	(*Report)(nil),     // 15: smg.v1.Report
-	(*Beat)(nil),       // 16: smg.v1.Beat
-	(*Policy)(nil),     // 17: smg.v1.Policy
-	(*Worker)(nil),     // 18: smg.v1.Worker
-	(*Model)(nil),      // 19: smg.v1.Model
-	(*Key)(nil),        // 20: smg.v1.Key
-	(*Select)(nil),     // 21: smg.v1.Select
-	(*Reply)(nil),      // 22: smg.v1.Reply
-	(*Pick)(nil),       // 23: smg.v1.Pick
-	(*Error)(nil),      // 24: smg.v1.Error
-	nil,                // 25: smg.v1.Worker.LabelsEntry
+	(ErrorCode)(0),     // 7: smg.v1.ErrorCode
+	(*LeaseBatch)(nil), // 8: smg.v1.LeaseBatch
+	(*LeaseEntry)(nil), // 9: smg.v1.LeaseEntry
+	(*LeaseBeat)(nil),  // 10: smg.v1.LeaseBeat
+	(*Lease)(nil),      // 11: smg.v1.Lease
+	(*Records)(nil),    // 12: smg.v1.Records
+	(*State)(nil),      // 13: smg.v1.State
+	(*Report)(nil),     // 14: smg.v1.Report
+	(*Beat)(nil),       // 15: smg.v1.Beat
+	(*Policy)(nil),     // 16: smg.v1.Policy
+	(*Worker)(nil),     // 17: smg.v1.Worker
+	(*Model)(nil),      // 18: smg.v1.Model
+	(*Key)(nil),        // 19: smg.v1.Key
+	(*Select)(nil),     // 20: smg.v1.Select
+	(*Reply)(nil),      // 21: smg.v1.Reply
+	(*Pick)(nil),       // 22: smg.v1.Pick
+	(*Error)(nil),      // 23: smg.v1.Error
+	nil,                // 24: smg.v1.Worker.LabelsEntry
 }
 var file_wire_proto_depIdxs = []int32{
 	0,  // 0: smg.v1.LeaseBatch.leg:type_name -> smg.v1.Leg
-	10, // 1: smg.v1.LeaseBatch.entries:type_name -> smg.v1.LeaseEntry
-	11, // 2: smg.v1.LeaseBatch.beat:type_name -> smg.v1.LeaseBeat
+	9,  // 1: smg.v1.LeaseBatch.entries:type_name -> smg.v1.LeaseEntry
+	10, // 2: smg.v1.LeaseBatch.beat:type_name -> smg.v1.LeaseBeat
 	2,  // 3: smg.v1.LeaseEntry.kind:type_name -> smg.v1.EntryKind
 	3,  // 4: smg.v1.LeaseEntry.outcome:type_name -> smg.v1.Outcome
-	12, // 5: smg.v1.LeaseBeat.renewed:type_name -> smg.v1.Lease
-	14, // 6: smg.v1.Records.records:type_name -> smg.v1.State
+	11, // 5: smg.v1.LeaseBeat.renewed:type_name -> smg.v1.Lease
+	13, // 6: smg.v1.Records.records:type_name -> smg.v1.State
 	4,  // 7: smg.v1.State.status:type_name -> smg.v1.Status
 	5,  // 8: smg.v1.State.breaker:type_name -> smg.v1.Breaker
-	15, // 9: smg.v1.State.report:type_name -> smg.v1.Report
+	14, // 9: smg.v1.State.report:type_name -> smg.v1.Report
 	0,  // 10: smg.v1.Beat.leg:type_name -> smg.v1.Leg
-	17, // 11: smg.v1.Beat.policies:type_name -> smg.v1.Policy
+	16, // 11: smg.v1.Beat.policies:type_name -> smg.v1.Policy
 	6,  // 12: smg.v1.Policy.reads:type_name -> smg.v1.Reads
 	0,  // 13: smg.v1.Worker.leg:type_name -> smg.v1.Leg
 	1,  // 14: smg.v1.Worker.mode:type_name -> smg.v1.Mode
-	19, // 15: smg.v1.Worker.models:type_name -> smg.v1.Model
-	25, // 16: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
-	7,  // 17: smg.v1.Key.source:type_name -> smg.v1.KeySource
-	0,  // 18: smg.v1.Select.leg:type_name -> smg.v1.Leg
-	20, // 19: smg.v1.Select.key:type_name -> smg.v1.Key
-	0,  // 20: smg.v1.Reply.leg:type_name -> smg.v1.Leg
-	23, // 21: smg.v1.Reply.pick:type_name -> smg.v1.Pick
-	24, // 22: smg.v1.Reply.error:type_name -> smg.v1.Error
-	0,  // 23: smg.v1.Pick.leg:type_name -> smg.v1.Leg
-	1,  // 24: smg.v1.Pick.mode:type_name -> smg.v1.Mode
-	8,  // 25: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
-	26, // [26:26] is the sub-list for method output_type
-	26, // [26:26] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	18, // 15: smg.v1.Worker.models:type_name -> smg.v1.Model
+	24, // 16: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
+	0,  // 17: smg.v1.Select.leg:type_name -> smg.v1.Leg
+	19, // 18: smg.v1.Select.header_key:type_name -> smg.v1.Key
+	19, // 19: smg.v1.Select.rid_key:type_name -> smg.v1.Key
+	19, // 20: smg.v1.Select.conversation_key:type_name -> smg.v1.Key
+	19, // 21: smg.v1.Select.pinned_key:type_name -> smg.v1.Key
+	19, // 22: smg.v1.Select.implicit_key:type_name -> smg.v1.Key
+	0,  // 23: smg.v1.Reply.leg:type_name -> smg.v1.Leg
+	22, // 24: smg.v1.Reply.pick:type_name -> smg.v1.Pick
+	23, // 25: smg.v1.Reply.error:type_name -> smg.v1.Error
+	0,  // 26: smg.v1.Pick.leg:type_name -> smg.v1.Leg
+	1,  // 27: smg.v1.Pick.mode:type_name -> smg.v1.Mode
+	7,  // 28: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
+	29, // [29:29] is the sub-list for method output_type
+	29, // [29:29] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_wire_proto_init() }
@@ -2139,12 +2260,13 @@ func file_wire_proto_init() {
 		return
 	}
 	file_wire_proto_msgTypes[5].OneofWrappers = []any{}
+	file_wire_proto_msgTypes[6].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_proto_rawDesc), len(file_wire_proto_rawDesc)),
-			NumEnums:      9,
+			NumEnums:      8,
 			NumMessages:   17,
 			NumExtensions: 0,
 			NumServices:   0,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"os"
-	"slices"
 	"time"
 
 	"smg/bootstrap"
@@ -16,7 +15,6 @@ import (
 	"smg/ingress"
 	"smg/legs"
 	"smg/legs/client"
-	"smg/policy"
 	"smg/wire"
 	"smg/worker"
 )
@@ -59,7 +57,7 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 	}
 	server, err := ingress.New(ingressConfig(cfg), ingress.Deps{
 		Selector: c, Dispatcher: engines, Fleet: c, Log: g.log, Registerer: g.reg, Now: time.Now,
-		ReadsKey: func() bool { return c.ReadsKey() || slices.ContainsFunc(selectors, readsKey) },
+		Reads: c.Reads,
 	})
 	if err != nil {
 		return nil, fleet{}, err
@@ -126,11 +124,6 @@ func (g *Gateway) selectors(conn *bus.Conn, incarnation uint64, prober *engine.P
 		all = append(all, sel)
 	}
 	return all, nil
-}
-
-func readsKey(sel *legs.Service) bool {
-	_, reads := sel.Policy()
-	return reads&policy.ReadsKey != 0
 }
 
 // shared says whether other processes can be on the bus.
