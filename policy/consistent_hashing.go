@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"smg/policy/ring"
 	"smg/worker"
 )
 
@@ -59,7 +60,9 @@ func (p *consistentHashing) Pick(req *Request, pool *worker.Pool) (Decision, err
 		d.Taken, err = p.takeTarget(ask, req.Target, pool)
 	case !key.None():
 		via = routingKeyHit
-		d.Taken, err = p.rings.take(&ask, key.Position(), pool)
+		d.Taken, err = p.rings.take(&ask, pool, func(circle *ring.Ring, v *worker.View) int {
+			return owner(circle, key.Position(), v)
+		})
 	default:
 		via = randomFallback
 		d.Taken, err = pool.Take(&ask, func(v *worker.View) int { return uniform(v, p.intN) })

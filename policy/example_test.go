@@ -92,6 +92,6 @@ func ExampleConfig_Validate() {
 	fmt.Println(policy.Config{Policy: "cache_aware"}.Validate())
 	fmt.Println(policy.Config{Policy: "fastest"}.Validate())
 	// Output:
-	// --policy: policy not built yet: cache_aware comes with a later version; choose one of random, round_robin, passthrough, power_of_two, least_load, consistent_hashing
+	// --policy: policy not built yet: cache_aware comes with a later version; choose one of random, round_robin, passthrough, power_of_two, least_load, prefix_hash, consistent_hashing, bucket
 	// --policy: unknown policy "fastest": the policies are random, round_robin, passthrough, cache_aware, power_of_two, least_load, prefix_hash, consistent_hashing, manual, bucket
 }

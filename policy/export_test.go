@@ -1,6 +1,9 @@
 package policy
 
-import "smg/worker"
+import (
+	"smg/policy/ring"
+	"smg/worker"
+)
 
 // Rotations is how many candidate sets a round_robin policy remembers.
 func Rotations(p Policy) int {
@@ -27,5 +30,18 @@ func NewBookOf(name string, p Policy, deps Deps) *Book {
 
 // TakeOn is one attempt of consistent_hashing on the ring of members.
 func TakeOn(p Policy, members *worker.Members, req *Request, pool *worker.Pool) (taken worker.Taken, stale bool, err error) {
-	return p.(*consistentHashing).rings.takeOn(members, &req.Ask, req.Keys.Hashed().Position(), pool)
+	return p.(*consistentHashing).rings.takeOn(members, &req.Ask, pool, func(circle *ring.Ring, v *worker.View) int {
+		return owner(circle, req.Keys.Hashed().Position(), v)
+	})
+}
+
+// UpperBounds is the bounds of a bucket policy's ranges, nil if a model has none.
+func UpperBounds(p Policy, model string) []int64 {
+	b := p.(*bucket)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if r := b.models[model]; r != nil {
+		return r.upper
+	}
+	return nil
 }

@@ -124,6 +124,10 @@ func constructor(name string) func(Config, Deps) (Policy, error) {
 		return func(cfg Config, deps Deps) (Policy, error) { return newLeastLoad(cfg.LeastLoad, deps), nil }
 	case PowerOfTwo:
 		return func(cfg Config, deps Deps) (Policy, error) { return newPowerOfTwo(cfg.PowerOfTwo, deps), nil }
+	case PrefixHash:
+		return func(cfg Config, deps Deps) (Policy, error) { return newPrefixHash(cfg, deps) }
+	case Bucket:
+		return func(cfg Config, deps Deps) (Policy, error) { return newBucket(cfg.Bucket, deps), nil }
 	case ConsistentHashing:
 		return func(_ Config, deps Deps) (Policy, error) { return newConsistentHashing(deps) }
 	}

@@ -15,7 +15,7 @@ func TestNames(t *testing.T) {
 	if diff := cmp.Diff(want, policy.Names()); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
-	built := []string{"random", "round_robin", "passthrough", "power_of_two", "least_load", "consistent_hashing"}
+	built := []string{"random", "round_robin", "passthrough", "power_of_two", "least_load", "prefix_hash", "consistent_hashing", "bucket"}
 	if diff := cmp.Diff(built, policy.BuiltNames()); diff != "" {
 		t.Errorf("built (-want +got):\n%s", diff)
 	}
@@ -55,7 +55,6 @@ func TestNewAndValidate(t *testing.T) {
 		{"passthrough", nil, nil},
 		{"consistent_hashing", nil, nil},
 		{"cache_aware", policy.ErrNotBuilt, []string{"cache_aware", "random, round_robin, passthrough, "}},
-		{"bucket", policy.ErrNotBuilt, []string{"bucket", "later version"}},
 		{"fastest", policy.ErrUnknown, []string{`"fastest"`, strings.Join(policy.Names(), ", ")}},
 		{"", policy.ErrUnknown, nil},
 	}

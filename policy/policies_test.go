@@ -52,6 +52,20 @@ func TestPolicies(t *testing.T) {
 		{"CH-14 no model uses the ring of all", hashUnion},
 		{"CH-15 one by one equals at once", hashOneByOne},
 		{"CH-16 replicas agree", hashReplicasAgree},
+		{"BK-1 initial ranges", bucketInitialRanges},
+		{"BK-2 first adjustment", func(t *testing.T) { bucketFirstAdjustment(t) }},
+		{"BK-3 adjusts", bucketAdjusts},
+		{"BK-4 keeps within a factor of two", bucketKeepsWithinFactorOfTwo},
+		{"BK-5 one request", bucketOneRequest},
+		{"BK-6 balances", bucketBalances},
+		{"BK-7 below the margin", bucketBelowMargin},
+		{"BK-8 sizes", bucketSizes},
+		{"BK-9 no buckets on this leg", bucketWithoutBuckets},
+		{"BK-10 owner down W-14", bucketOwnerDown},
+		{"BK-11 last range is open", bucketLastRangeIsOpen},
+		{"BK-12 one by one W-16", bucketOneByOne},
+		{"BK-13 idle W-15", bucketIdle},
+		{"BK-14 bimodal W-17", bucketBimodal},
 		{"LB-1 first label decides", labelDecides},
 		{"LB-2 forgotten with the last worker", labelForgotten},
 		{"LB-4 unknown label", labelUnknown},
@@ -82,8 +96,12 @@ func overloadedLosesRequests(t *testing.T, name string) {
 // TestContract holds the policies to what all of them promise.
 func TestContract(t *testing.T) {
 	for _, name := range policy.BuiltNames() {
+		options := policytest.Options{}
+		if name == policy.Bucket {
+			options = policytest.Options{Leg: worker.Prefill, Allocates: true} // its window grows
+		}
 		t.Run(name, func(t *testing.T) {
-			policytest.Run(t, func(t *testing.T) policy.Policy { return newPolicy(t, name) }, policytest.Options{})
+			policytest.Run(t, func(t *testing.T) policy.Policy { return newPolicy(t, name) }, options)
 		})
 	}
 }

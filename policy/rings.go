@@ -51,23 +51,26 @@ func (r *rings) make(pool *worker.Pool, members *worker.Members) *ring.Ring {
 	return next
 }
 
-// take takes the first candidate on the pool's ring from a position. The ring is
-// made before the pool is locked, which leaves time for the membership to change;
-// then the choice is made anew.
-func (r *rings) take(ask *worker.Ask, position uint64, pool *worker.Pool) (worker.Taken, error) {
+// ringChoice chooses with the help of the ring over the view's members.
+type ringChoice func(circle *ring.Ring, v *worker.View) int
+
+// take lets choose pick on the pool's ring. The ring is made before the pool is
+// locked, which leaves time for the membership to change; then the choice is made
+// anew.
+func (r *rings) take(ask *worker.Ask, pool *worker.Pool, choose ringChoice) (worker.Taken, error) {
 	for range 3 {
-		if taken, stale, err := r.takeOn(pool.Members(), ask, position, pool); !stale {
+		if taken, stale, err := r.takeOn(pool.Members(), ask, pool, choose); !stale {
 			return taken, err
 		}
 	}
-	taken, _, err := r.takeOn(nil, ask, position, pool)
+	taken, _, err := r.takeOn(nil, ask, pool, choose)
 	return taken, err
 }
 
-// takeOn takes the first candidate on the ring of members. It is stale, and nothing
-// is taken, if those are not the pool's any more. With nil members the ring is made
-// under the pool's lock and never stale.
-func (r *rings) takeOn(members *worker.Members, ask *worker.Ask, position uint64, pool *worker.Pool) (taken worker.Taken, stale bool, err error) {
+// takeOn lets choose pick on the ring of members. It is stale, and nothing is taken,
+// if those are not the pool's any more. With nil members the ring is made under the
+// pool's lock and never stale.
+func (r *rings) takeOn(members *worker.Members, ask *worker.Ask, pool *worker.Pool, choose ringChoice) (taken worker.Taken, stale bool, err error) {
 	var circle *ring.Ring
 	if members != nil {
 		circle = r.of(pool, members)
@@ -80,7 +83,7 @@ func (r *rings) takeOn(members *worker.Members, ask *worker.Ask, position uint64
 			stale = true
 			return -1
 		}
-		return owner(circle, position, v)
+		return choose(circle, v)
 	})
 	return taken, stale, err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -16,6 +17,8 @@ import (
 type Options struct {
 	// Allocates exempts a policy whose selection may allocate.
 	Allocates bool
+	// Leg is that of the workers.
+	Leg worker.Leg
 }
 
 // Run holds a policy to what all of them promise: only candidates are chosen, a
@@ -24,7 +27,7 @@ type Options struct {
 // makes a fresh one for each subtest.
 func Run(t *testing.T, newPolicy func(t *testing.T) policy.Policy, options Options) {
 	t.Helper()
-	c := &contract{newPolicy: newPolicy}
+	c := &contract{newPolicy: newPolicy, leg: options.Leg}
 	t.Run("no worker", c.noWorker)
 	t.Run("none available", c.noneAvailable)
 	t.Run("one worker", c.oneWorker)
@@ -42,21 +45,32 @@ func Run(t *testing.T, newPolicy func(t *testing.T) policy.Policy, options Optio
 }
 
 type contract struct {
+	leg       worker.Leg
 	newPolicy func(t *testing.T) policy.Policy
 }
 
-// request is the i-th of a mix: every other one has a key, a few share one.
+// request is the i-th of a mix: some have a key, a text or tokens, of which a few
+// share one.
 func request(f *Fleet, i int, tried ...int) *policy.Request {
 	req := &policy.Request{Ask: f.Ask(tried...)}
-	if i%2 == 1 {
-		key := worker.HashKey(fmt.Sprintf("key-%d", i%64))
-		req.Keys = worker.Keys{Header: key, Pinned: key}
+	switch what := i % 64; i % 4 {
+	case 1:
+		key := worker.HashKey(fmt.Sprintf("key-%d", what))
+		req.Keys = worker.Keys{Header: key, Pinned: key, Conversation: key}
+	case 2:
+		req.Text = strings.Repeat(fmt.Sprintf("what is %d? ", what), 10)
+		req.Chars = int64(len(req.Text))
+	case 3:
+		for t := range uint32(40) {
+			req.TokenIDs = append(req.TokenIDs, uint32(what)+t/16)
+		}
+		req.Tokens = 40
 	}
 	return req
 }
 
 func (c *contract) noWorker(t *testing.T) {
-	f := NewFleet(t, 1)
+	f := NewLegFleet(t, c.leg, 1)
 	pool := f.Pool()
 	f.Remove(0)
 	wantError(t, c.newPolicy(t), f, pool, worker.ErrNoWorkers)
@@ -88,7 +102,7 @@ func (c *contract) noneAvailable(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f := NewFleet(t, 3)
+			f := NewLegFleet(t, c.leg, 3)
 			tt.prepare(f)
 			p := c.newPolicy(t)
 			wantError(t, p, f, f.Pool(), tt.want)
@@ -121,7 +135,7 @@ func wantError(t *testing.T, p policy.Policy, f *Fleet, pool *worker.Pool, want 
 }
 
 func (c *contract) oneWorker(t *testing.T) {
-	f, p := NewFleet(t, 1), c.newPolicy(t)
+	f, p := NewLegFleet(t, c.leg, 1), c.newPolicy(t)
 	for i := range 10 {
 		if got := c.pick(t, p, f, request(f, i)); got != 0 {
 			t.Fatalf("pick %d: worker %d, want 0", i, got)
@@ -134,7 +148,7 @@ func (c *contract) oneWorker(t *testing.T) {
 func (c *contract) onlyCandidates(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	const n = 7
-	f, p := NewFleet(t, n), c.newPolicy(t)
+	f, p := NewLegFleet(t, c.leg, n), c.newPolicy(t)
 	for round := range 400 {
 		var available []int
 		for i := range n {
@@ -169,7 +183,7 @@ func (c *contract) onlyCandidates(t *testing.T) {
 }
 
 func (c *contract) tried(t *testing.T) {
-	f, p := NewFleet(t, 3), c.newPolicy(t)
+	f, p := NewLegFleet(t, c.leg, 3), c.newPolicy(t)
 	for i := range 20 {
 		if got := c.pick(t, p, f, request(f, i, 0, 2)); got != 1 {
 			t.Fatalf("workers 0 and 2 tried: got %d, want 1", got)
@@ -188,7 +202,7 @@ func (c *contract) tried(t *testing.T) {
 }
 
 func (c *contract) halfOpen(t *testing.T) {
-	f, p := NewFleet(t, 2), c.newPolicy(t)
+	f, p := NewLegFleet(t, c.leg, 2), c.newPolicy(t)
 	f.Down(1)
 	f.Record(0, func(r *worker.Record) { r.Breaker = worker.HalfOpen })
 	pool := f.Pool()
@@ -215,7 +229,7 @@ func (c *contract) halfOpen(t *testing.T) {
 
 func (c *contract) overloaded(t *testing.T) {
 	const n = 4
-	f, p := NewFleet(t, n), c.newPolicy(t)
+	f, p := NewLegFleet(t, c.leg, n), c.newPolicy(t)
 	req := policy.Request{Keys: worker.Keys{Header: worker.HashKey("user-123"), Pinned: worker.HashKey("user-123")}}
 	next := func() *policy.Request { r := req; r.Ask = f.Ask(); return &r }
 	vetoed := map[int]bool{}
@@ -237,7 +251,7 @@ func (c *contract) overloaded(t *testing.T) {
 }
 
 func (c *contract) countedOnce(t *testing.T) {
-	f, p := NewFleet(t, 3), c.newPolicy(t)
+	f, p := NewLegFleet(t, c.leg, 3), c.newPolicy(t)
 	want := make([]int, 3)
 	for i := range 30 {
 		want[c.pick(t, p, f, request(f, i))]++
@@ -248,7 +262,7 @@ func (c *contract) countedOnce(t *testing.T) {
 }
 
 func (c *contract) requestLeftAlone(t *testing.T) {
-	f, p := NewFleet(t, 3), c.newPolicy(t)
+	f, p := NewLegFleet(t, c.leg, 3), c.newPolicy(t)
 	req := request(f, 1, 0)
 	before, skip := *req, slices.Clone(req.Ask.Skip)
 	c.pick(t, p, f, req)
@@ -259,7 +273,7 @@ func (c *contract) requestLeftAlone(t *testing.T) {
 
 func (c *contract) manyGoroutines(t *testing.T) {
 	const goroutines, picks, n = 16, 200, 5
-	f, p := NewFleet(t, n), c.newPolicy(t)
+	f, p := NewLegFleet(t, c.leg, n), c.newPolicy(t)
 	pool := f.Pool()
 	var mu sync.Mutex
 	want := make([]int, n)
@@ -291,7 +305,7 @@ func (c *contract) manyGoroutines(t *testing.T) {
 // Worker 0 stays, so that there is always a candidate.
 func (c *contract) fleetChanges(t *testing.T) {
 	const goroutines, picks, n = 8, 200, 5
-	f, p := NewFleet(t, n), c.newPolicy(t)
+	f, p := NewLegFleet(t, c.leg, n), c.newPolicy(t)
 	pool := f.Pool() // the same as long as worker 0 is there
 	forgetter, _ := p.(policy.Forgetter)
 	var choosing, changing sync.WaitGroup
@@ -359,9 +373,9 @@ func (c *contract) allocatesNothing(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	for _, n := range []int{1, 4, 256} {
-		f, p := NewFleet(t, n), c.newPolicy(t)
+		f, p := NewLegFleet(t, c.leg, n), c.newPolicy(t)
 		pool := f.Pool()
-		for _, req := range []*policy.Request{request(f, 0), request(f, 1), request(f, 0, 0), request(f, 1, 0)} {
+		for _, req := range []*policy.Request{request(f, 0), request(f, 1), request(f, 2), request(f, 3), request(f, 0, 0), request(f, 1, 0)} {
 			// The lease stays the same: a second grant replaces the first, so
 			// that what is counted is the choice and not growing bookkeeping.
 			if got := testing.AllocsPerRun(200, func() {
@@ -369,7 +383,7 @@ func (c *contract) allocatesNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}); got != 0 {
-				t.Errorf("n=%d, key %v, %d tried: %v allocations per pick", n, !req.Keys.Header.None(), len(req.Ask.Skip), got)
+				t.Errorf("n=%d, key %v, size %d, %d tried: %v allocations per pick", n, !req.Keys.Header.None(), req.Size(), len(req.Ask.Skip), got)
 			}
 		}
 	}
