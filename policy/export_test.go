@@ -1,6 +1,10 @@
 package policy
 
 import (
+	"fmt"
+
+	"github.com/zeebo/xxh3"
+
 	"smg/policy/ring"
 	"smg/worker"
 )
@@ -44,4 +48,32 @@ func UpperBounds(p Policy, model string) []int64 {
 		return r.upper
 	}
 	return nil
+}
+
+// HeadHash is the XXH3 of a request's deepest head, as prefix_hash prints it.
+func HeadHash(p Policy, req *Request) string {
+	h := p.(*prefixHash)
+	if k := req.Keys.Header; !k.None() {
+		return fmt.Sprintf("%016x", k.Short)
+	}
+	heads := h.heads(req, nil)
+	// Which of all sums lies there: the position says it, so compare by it.
+	depth := heads[0].level
+	if depth == 0 {
+		depth = h.cfg.TokenCount
+	}
+	if len(req.TokenIDs) > 0 {
+		whole := headOf{tokens: req.TokenIDs}
+		sum := whole.tokensTo(min(depth, len(req.TokenIDs)))
+		if h.places.of(sum) != heads[0].position {
+			return "not at its place"
+		}
+		return fmt.Sprintf("%016x", sum)
+	}
+	end, _ := runes(req.Text, charsPerToken*depth)
+	sum := xxh3.HashString(req.Text[:end])
+	if h.places.of(sum) != heads[0].position {
+		return "not at its place"
+	}
+	return fmt.Sprintf("%016x", sum)
 }
