@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/zeebo/xxh3"
 
@@ -76,4 +77,16 @@ func HeadHash(p Policy, req *Request) string {
 		return "not at its place"
 	}
 	return fmt.Sprintf("%016x", sum)
+}
+
+// Pair is two candidates as power_of_two draws them.
+func Pair(p Policy, pool *worker.Pool) (a, b int) {
+	two := p.(*powerOfTwo)
+	_, _ = pool.Peek(nil, time.Time{}, func(v *worker.View) int {
+		var room [2]int32
+		two.pair(v, v.Candidates(), &room)
+		a, b = int(room[0]), int(room[1])
+		return -1
+	})
+	return a, b
 }
