@@ -1,0 +1,156 @@
+package vt
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"smg/policy"
+	"smg/sim"
+	"smg/worker"
+)
+
+// ingress is one end of the lease stream.
+type ingress struct {
+	plans  *worker.Plans
+	writer *worker.LeaseWriter
+}
+
+// selector is one replica of the leg's selector.
+type selector struct {
+	fold     *worker.Fold
+	registry *worker.Registry
+	pool     *worker.Pool
+	policy   policy.Policy
+}
+
+// tick is how often a replica ends what has lived too long.
+const tick = 250 * time.Millisecond
+
+// probes is of no importance: no breaker opens in a run.
+const probes = 3
+
+func (r *run) join() error {
+	for i := range r.cfg.Ingresses {
+		plans := worker.NewPlans(uint64(i + 1))
+		in := &ingress{plans, worker.NewLeaseWriter("ingress-"+strconv.Itoa(i), plans.Incarnation(), worker.Regular)}
+		r.ingresses = append(r.ingresses, in)
+		r.every(share(worker.BeatInterval, i, r.cfg.Ingresses), worker.BeatInterval, func() { r.send(in.writer.Beat()) })
+	}
+	for i := range r.cfg.Selectors {
+		s := &selector{fold: worker.NewFold()}
+		s.registry = worker.NewRegistry(s.fold, probes)
+		s.registry.Put(r.fleet.specs...)
+		s.pool = s.registry.Pool(worker.Regular, model)
+		rng := rand.New(rand.NewPCG(r.cfg.Seed, uint64(i)))
+		var err error
+		if s.policy, err = r.contender.New(r.fleet, policy.Deps{IntN: rng.IntN}); err != nil {
+			return err
+		}
+		r.selectors = append(r.selectors, s)
+		r.ranking.Apply(worker.ReplicaBeat{Replica: worker.ReplicaID(i), Ready: true}, r.clock())
+		r.every(share(tick, i, r.cfg.Selectors), tick, func() { s.fold.Tick(r.clock(), false) })
+	}
+	if first, ok := r.ranking.First(worker.PoolKey(worker.Regular, model)); ok {
+		r.selectors[first].pool.SetFirst(true)
+	}
+	r.keep()
+	return nil
+}
+
+// share is the part of a period by which the i-th of n is behind the first.
+func share(period time.Duration, i, n int) time.Duration {
+	return period * time.Duration(i) / time.Duration(n)
+}
+
+// every does something each period, from first on.
+func (r *run) every(first, period time.Duration, do func()) {
+	r.agenda.add(first, func() {
+		do()
+		r.every(r.now+period, period, do)
+	})
+}
+
+// keep starts a keeper for each worker: all are ready, and all are polled at the
+// same instants.
+func (r *run) keep() {
+	cfg := worker.DefaultKeeperConfig()
+	cfg.Health.Disabled = true
+	for i, spec := range r.fleet.specs {
+		keeper := worker.NewKeeper(spec.ID, 0, cfg)
+		rec, _ := keeper.Tick(true, r.clock())
+		for _, s := range r.selectors {
+			s.registry.Install(rec)
+		}
+		r.every(0, r.cfg.Poll, func() {
+			report := reportOf(r.fleet.engines[i].Loads(r.now), r.clock())
+			r.agenda.add(r.now+r.cfg.Polled, func() {
+				if rec, news := keeper.Report(report, false, r.clock()); news {
+					r.install(rec)
+				}
+			})
+		})
+	}
+}
+
+// reportOf is what a keeper makes of an engine's answer to a poll.
+func reportOf(_ sim.Loads, polled time.Time) *worker.Report {
+	return &worker.Report{PolledAt: polled}
+}
+
+// install brings a keeper's record to all replicas.
+func (r *run) install(rec worker.Record) {
+	r.agenda.add(r.now+r.cfg.Bus, func() {
+		for _, s := range r.selectors {
+			s.registry.Install(rec)
+		}
+	})
+}
+
+// wake flushes an ingress's stream when a new entry asks for it.
+func (r *run) wake(in *ingress, w worker.Wake) {
+	flush := func() {
+		if b, some := in.writer.Flush(); some {
+			r.send(b)
+		}
+	}
+	switch w {
+	case worker.WakeSoon:
+		r.agenda.add(r.now+worker.BatchDelay, flush)
+	case worker.WakeNow:
+		flush()
+	case worker.WakeNone:
+	}
+}
+
+// send brings a batch to all replicas.
+func (r *run) send(b worker.Batch) {
+	b = copied(b)
+	r.agenda.add(r.now+r.cfg.Bus, func() {
+		for _, s := range r.selectors {
+			s.fold.Apply(&b, r.clock(), nil)
+		}
+	})
+}
+
+// copied is a batch that outlives the writer's next one.
+func copied(b worker.Batch) worker.Batch {
+	b.Entries = slices.Clone(b.Entries)
+	if b.Beat != nil {
+		beat := *b.Beat
+		beat.Renewed = slices.Clone(beat.Renewed)
+		b.Beat = &beat
+	}
+	return b
+}
+
+// home is the replica that answers for a request.
+func (r *run) home(req *policy.Request) *selector {
+	key := worker.PoolKey(worker.Regular, model)
+	if req.Key.Source != worker.NoKey {
+		key = req.Key.Short
+	}
+	first, _ := r.ranking.First(key)
+	return r.selectors[first]
+}
