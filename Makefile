@@ -18,6 +18,7 @@ BENCH ?= .
 BENCH_COUNT ?= 10
 BENCH_PKGS ?= ./...
 BENCH_OUT ?= dist/bench.txt
+STUDY ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -108,6 +109,10 @@ bench: ## Go benchmarks BENCH_COUNT times into BENCH_OUT; BASE=FILE compares wit
 .PHONY: bench-smoke
 bench-smoke: build ## direct, a minimal relay and the gateway, whole and prefill/decode: added latency and CPU a request
 	$(GO) run ./bench/smoke
+
+.PHONY: study
+study: ## routing policies over a public trace and simulated engines in virtual time; STUDY="-h" lists its flags
+	$(GO) run ./bench/study $(STUDY)
 
 ##@ Check
 

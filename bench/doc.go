@@ -3,6 +3,8 @@
 // what processes used, [smg/bench/subject] starts and stops what is measured,
 // [smg/bench/stats] reduces rounds to medians, spreads and paired ratios,
 // [smg/bench/relay] is the yardstick (1 F), and each command beneath (smoke) is a
-// set of scenarios. Everything measured runs in a process of its own, apart from
-// the process that drives it. docs/performance.md says how to read the figures.
+// set of scenarios. Everything measured there runs in a process of its own, apart
+// from the process that drives it. The command study is the exception: it compares
+// policies in virtual time, by [smg/bench/study/vt]. docs/performance.md says how to
+// read the figures.
 package bench

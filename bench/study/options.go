@@ -1,0 +1,133 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"smg/bench/study/mooncake"
+	"smg/bench/study/vt"
+)
+
+// The trace is looked for in this order: the flag, the variable, and a folder
+// shared/data here or in a folder above.
+const (
+	traceVariable = "SMG_TRACE"
+	traceFile     = "mooncake-conversation.jsonl"
+)
+
+// options is what the command line sets.
+type options struct {
+	trace   string
+	site    vt.Config
+	measure vt.Measure
+	rate    float64
+	spread  bool
+	first   int
+	rounds  int
+	only    string
+}
+
+func parse(args []string, stderr io.Writer) (*options, error) {
+	o := &options{site: vt.DefaultConfig(), measure: vt.DefaultMeasure()}
+	set := flag.NewFlagSet("study", flag.ContinueOnError)
+	set.SetOutput(stderr)
+	set.StringVar(&o.trace, "trace", "", "trace `file` in the form of the Mooncake release (default: $"+traceVariable+", then shared/data/"+traceFile+" here or above)")
+	set.Float64Var(&o.rate, "rate", defaultRate, "how many times faster than in the trace requests arrive")
+	set.BoolVar(&o.spread, "spread", false, "requests with the same timestamp arrive evenly until the next one, instead of together")
+	set.IntVar(&o.first, "first", 0, "only the first `n` requests; 0: all")
+	set.StringVar(&o.only, "only", "", "only the lines whose names contain `text`")
+	set.IntVar(&o.site.Workers, "workers", o.site.Workers, "engines")
+	set.IntVar(&o.site.Ingresses, "ingresses", o.site.Ingresses, "ingresses, to which requests come in turn")
+	set.IntVar(&o.site.Selectors, "selectors", o.site.Selectors, "replicas of the selector")
+	set.DurationVar(&o.site.Select, "select", o.site.Select, "time that an ask takes to a selector, and its answer back")
+	set.IntVar(&o.rounds, "rounds", 3, "runs of each line, which differ in the seed of the policies' chance")
+	set.Uint64Var(&o.site.Seed, "seed", o.site.Seed, "seed of the first round")
+	set.DurationVar(&o.site.Poll, "poll", o.site.Poll, "time between load polls of a worker")
+	set.Float64Var(&o.site.Engine.PrefillTokensPerSecond, "prefill-tps", o.site.Engine.PrefillTokensPerSecond, "prefill tokens per second of an engine")
+	set.IntVar(&o.site.Engine.ChunkTokens, "chunk-tokens", o.site.Engine.ChunkTokens, "tokens of an iteration")
+	set.IntVar(&o.site.Engine.KVBlocks, "kv-blocks", o.site.Engine.KVBlocks, "KV blocks of an engine, of 512 tokens each")
+	set.DurationVar(&o.site.Engine.DecodeStep, "decode-step", o.site.Engine.DecodeStep, "decode step with one sequence")
+	set.DurationVar(&o.measure.Goal, "goal", o.measure.Goal, "TTFT below which a request is a good one")
+	if err := set.Parse(args); err != nil {
+		return nil, err
+	}
+	if set.NArg() > 0 {
+		return nil, fmt.Errorf("%q is not a flag", set.Arg(0))
+	}
+	return o, o.validate()
+}
+
+// defaultRate loads the engines of [vt.DefaultConfig] so that queues form.
+const defaultRate = 6
+
+func (o *options) validate() error {
+	errs := []error{o.site.Validate()}
+	if !(o.rate > 0) {
+		errs = append(errs, fmt.Errorf("-rate is %v: it must be above 0", o.rate))
+	}
+	if o.rounds < 1 {
+		errs = append(errs, fmt.Errorf("-rounds is %d: it must be at least 1", o.rounds))
+	}
+	if o.first < 0 {
+		errs = append(errs, fmt.Errorf("-first is %d: it must not be negative", o.first))
+	}
+	if o.measure.Goal <= 0 {
+		errs = append(errs, fmt.Errorf("-goal is %v: it must be above 0", o.measure.Goal))
+	}
+	return errors.Join(errs...)
+}
+
+// read reads the trace.
+func (o *options) read() ([]mooncake.Line, error) {
+	path, err := o.find()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("opening the trace: %w", err)
+	}
+	defer f.Close()
+	lines, err := mooncake.Read(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if o.first > 0 {
+		lines = lines[:min(o.first, len(lines))]
+	}
+	o.trace = path
+	return lines, nil
+}
+
+func (o *options) find() (string, error) {
+	if o.trace != "" {
+		return o.trace, nil
+	}
+	if path := os.Getenv(traceVariable); path != "" {
+		return path, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("looking for the trace: %w", err)
+	}
+	for {
+		path := filepath.Join(dir, "shared", "data", traceFile)
+		_, err := os.Stat(path)
+		if err == nil {
+			return path, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return "", fmt.Errorf("looking for the trace: %w", err)
+		}
+		above := filepath.Dir(dir)
+		if above == dir {
+			return "", fmt.Errorf("there is no shared/data/%s here or above: name the trace with -trace FILE or %s; it comes with the Mooncake release (kvcache-ai/Mooncake)", traceFile, traceVariable)
+		}
+		dir = above
+	}
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"smg/bench/study/mooncake"
+	"smg/bench/study/vt"
+	"smg/policy"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestParse(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		args []string
+		want string // in the error; "" for none
+	}{
+		{name: "defaults"},
+		{name: "no_rate", args: []string{"-rate", "0"}, want: "-rate"},
+		{name: "no_rounds", args: []string{"-rounds", "0"}, want: "-rounds"},
+		{name: "no_goal", args: []string{"-goal", "0s"}, want: "-goal"},
+		{name: "less_than_none", args: []string{"-first", "-1"}, want: "-first"},
+		{name: "no_workers", args: []string{"-workers", "0"}, want: "workers"},
+		{name: "several_faults", args: []string{"-rate", "-1", "-prefill-tps", "0"}, want: "--prefill-tps"},
+		{name: "not_a_flag", args: []string{"fast"}, want: `"fast"`},
+		{name: "unknown_flag", args: []string{"-fast"}, want: "fast"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := parse(tt.args, io.Discard)
+			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// synthetic writes a trace of conversations: 40 of five turns each, which share a
+// system prompt, twenty requests every three seconds.
+func synthetic(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	for i := range 200 {
+		conversation, turn := i%40, i/40
+		ids := []string{"0"}
+		for block := range 4 * (turn + 1) {
+			ids = append(ids, fmt.Sprint(1000*(conversation+1)+block))
+		}
+		fmt.Fprintf(&b, `{"timestamp": %d, "input_length": %d, "output_length": %d, "hash_ids": [%s]}`+"\n",
+			i/20*3000, len(ids)*mooncake.BlockSize-conversation, 20+i%7, strings.Join(ids, ", "))
+	}
+	path := filepath.Join(t.TempDir(), "synthetic.jsonl")
+	if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestStudy(t *testing.T) {
+	path := synthetic(t)
+	args := []string{"-trace", path, "-workers", "4", "-rounds", "2"}
+	var first, again strings.Builder
+	if err := run(t.Context(), args, &first, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if err := run(t.Context(), args, &again, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first.String(), again.String()); diff != "" {
+		t.Errorf("the same study again differs:\n%s", diff)
+	}
+	for _, name := range append(policy.BuiltNames(), vt.Greedy().Name, vt.LeastRequests().Name, "synthetic: 200 requests in 5s") {
+		if !strings.Contains(first.String(), name) {
+			t.Errorf("no %q in\n%s", name, first.String())
+		}
+	}
+}
+
+func TestStudyFails(t *testing.T) {
+	path := synthetic(t)
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		name string
+		ctx  context.Context
+		args []string
+		want string
+	}{
+		{"no trace", t.Context(), []string{"-trace", path + "x"}, "opening the trace"},
+		{"no such line", t.Context(), []string{"-trace", path, "-only", "fastest"}, "fastest"},
+		{"stopped", cancelled, []string{"-trace", path}, context.Canceled.Error()},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if err := run(tt.ctx, tt.args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestFind(t *testing.T) {
+	above := t.TempDir()
+	data, deep := filepath.Join(above, "shared", "data"), filepath.Join(above, "repository", "bench")
+	for _, dir := range []string{data, deep} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(deep)
+	t.Setenv(traceVariable, "")
+	if _, err := (&options{}).find(); err == nil || !strings.Contains(err.Error(), "-trace FILE") {
+		t.Errorf("without a trace: error %v, want a hint", err)
+	}
+	path := filepath.Join(data, traceFile)
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := (&options{}).find(); err != nil || !same(t, got, path) {
+		t.Errorf("above: %q, %v, want %q", got, err, path)
+	}
+	t.Setenv(traceVariable, "variable.jsonl")
+	if got, err := (&options{}).find(); got != "variable.jsonl" || err != nil {
+		t.Errorf("variable: %q, %v", got, err)
+	}
+	if got, err := (&options{trace: "flag.jsonl"}).find(); got != "flag.jsonl" || err != nil {
+		t.Errorf("flag: %q, %v", got, err)
+	}
+}
+
+func same(t *testing.T, a, b string) bool {
+	t.Helper()
+	x, err := os.Stat(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := os.Stat(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return os.SameFile(x, y)
+}
+
+func TestSpread(t *testing.T) {
+	var requests []vt.Request
+	for _, at := range []time.Duration{0, 0, 0, 3, 9, 9, 9} {
+		requests = append(requests, vt.Request{At: at * time.Second})
+	}
+	spread(requests)
+	var got []time.Duration
+	for _, r := range requests {
+		got = append(got, r.At/time.Second)
+	}
+	if diff := cmp.Diff([]time.Duration{0, 1, 2, 3, 9, 9, 9}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestTrace holds the reader to what is known of the public trace, and the study to
+// what any of its results must show. It is skipped where the trace is not at hand.
+func TestTrace(t *testing.T) {
+	o, err := parse([]string{"-rounds", "1"}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := o.find()
+	if err != nil {
+		t.Skip(err)
+	}
+	o.trace = path
+	lines, err := o.read()
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, different := 0, map[uint64]bool{}
+	for _, l := range lines {
+		ids += len(l.Blocks)
+		for _, id := range l.Blocks {
+			different[id] = true
+		}
+	}
+	work := workload(o, lines)
+	got := []int{len(lines), ids, len(different), mooncake.Common(lines), work.Blocks()}
+	if diff := cmp.Diff([]int{12031, 288500, 182790, 1, 288500}, got); diff != "" {
+		t.Errorf("requests, blocks, different ones, common ones, blocks of the workload (-want +got):\n%s", diff)
+	}
+	if ideal := float64(work.IdealHits()) / float64(work.Blocks()); ideal < 0.365 || ideal > 0.367 {
+		t.Errorf("an endless cache hits %.4f, want 0.366", ideal)
+	}
+	if testing.Short() {
+		t.Skip("not the study itself: -short")
+	}
+	chosen := []vt.Contender{vt.Greedy(), vt.LeastRequests()}
+	rows, err := compare(t.Context(), o, work, chosen, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	greedy, fewest := rows[0].Runs[0], rows[1].Runs[0]
+	if greedy.Failed+fewest.Failed > 0 {
+		t.Errorf("%d and %d requests failed", greedy.Failed, fewest.Failed)
+	}
+	if greedy.P99 >= fewest.P99 || greedy.P50 >= fewest.P50 || greedy.Hits <= fewest.Hits || greedy.OfIdeal > 1 {
+		t.Errorf("a choice that knows everything is no better than one that knows nothing:\n%+v\n%+v", greedy, fewest)
+	}
+}
