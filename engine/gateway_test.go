@@ -16,8 +16,10 @@ import (
 )
 
 // TestGateway holds the acceptance cases of the gateway that its client
-// towards engines decides, under their numbers.
+// towards engines, and how it asks them for their load, decide, under their
+// numbers.
 func TestGateway(t *testing.T) {
+	t.Run("53_KV_gauge_of_metrics", testUsageGauge)
 	t.Run("72_flush_when_the_reader_would_block", testBuffered)
 	t.Run("73_answer_before_the_upload_ends", testEarlyAnswer)
 	t.Run("74_interim_answers_and_empty_ones", testInterim)
