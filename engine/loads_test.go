@@ -150,7 +150,7 @@ func TestLoads(t *testing.T) {
 		},
 		{"one rank says nothing", `{"loads":[{},{"num_running_reqs":2}]}`, []RankLoad{{}, {Rank: 1, Running: new(2)}}},
 		{
-			"numbers of Python", rank(`"token_usage":NaN,"gen_throughput":Infinity,"cache_hit_rate":-Infinity,"note":"NaN \" NaN","num_running_reqs":1`),
+			"numbers of Python", rank(`"note":"NaN \" \\","token_usage":NaN,"gen_throughput":Infinity,"cache_hit_rate":-Infinity,"num_running_reqs":1`),
 			[]RankLoad{{Running: new(1)}},
 		},
 	}
