@@ -22,6 +22,10 @@ type Score struct {
 // for nothing when a match ends, and how long changes may have to wait.
 const maxStride = 64
 
+// firstStride is how many blocks are looked up first. The number then doubles:
+// most of what is not held is not held from the first block on.
+const firstStride = 8
+
 // Match appends the score of every rank that holds the first block of a prompt, in
 // no order, each in its worker's block size. Blocks matched count as used. It
 // allocates nothing but space for scores, while ranks have fewer than 16,384 slots
@@ -86,7 +90,7 @@ func (m *match) run(tokens []uint32, size int) bool {
 	)
 	blocks := len(tokens) / size
 	for at := 0; at < blocks; {
-		n := min(m.ix.stride, blocks-at)
+		n := min(m.ix.stride, blocks-at, max(firstStride, at))
 		for i := range prefixes[:n] {
 			prefixes[i] = c.extend(tokens[(at+i)*size : (at+i+1)*size])
 		}

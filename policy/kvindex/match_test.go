@@ -87,3 +87,33 @@ func TestUnknownSizesCostNothing(t *testing.T) {
 	}
 	check(t, ix)
 }
+
+// TestMatchDoesNotSeeWhoLeaves stops a removal after its first step.
+func TestMatchDoesNotSeeWhoLeaves(t *testing.T) {
+	ix := New(Bounds{}, start)
+	leaving := ix.Track(workerID(1), 4)
+	for _, src := range []*Source{leaving, ix.Track(workerID(2), 4)} {
+		must(t, src.Store(0, blocks(4, 1, count(1, 8)...), start))
+	}
+	leaving.gone = true
+	if diff := cmp.Diff([]string{"w2:2"}, matched(ix, count(1, 8))); diff != "" {
+		t.Errorf("scores (-want +got):\n%s", diff)
+	}
+}
+
+// TestMatchTellsSizesApart makes a block of four tokens whose bytes are those that the
+// hash of another worker's chain is made of.
+func TestMatchTellsSizesApart(t *testing.T) {
+	ix := New(Bounds{}, start)
+	two := count(1, 4)
+	must(t, ix.Track(workerID(1), 2).Store(0, blocks(2, 1, two...), start))
+	must(t, ix.Track(workerID(2), 4).Store(0, blocks(4, 1, count(50, 4)...), start))
+	a, b := ContentHash(two[:2]), ContentHash(two[2:])
+	spelled := []uint32{uint32(a), uint32(a >> 32), uint32(b), uint32(b >> 32)}
+	if ContentHash(spelled) != PrefixHash(a, b) {
+		t.Fatal("the hashes differ: nothing is tested")
+	}
+	if got := matched(ix, spelled); len(got) > 0 {
+		t.Errorf("%v holds what it never stored", got)
+	}
+}

@@ -66,7 +66,7 @@ func (t *table[V]) find(key uint64) *V {
 // whether it was there. It is valid until the table changes.
 func (t *table[V]) put(key uint64) (value *V, found bool) {
 	if uint64(t.n) >= t.homes-t.homes/8 {
-		t.resize(t.homes + t.homes/5 + 8)
+		t.resize(t.homes + t.homes/8 + 8)
 	}
 	for {
 		i := t.at(key)
@@ -78,7 +78,7 @@ func (t *table[V]) put(key uint64) (value *V, found bool) {
 			end++
 		}
 		if end == len(t.slots)-1 { // the tail is full
-			t.resize(t.homes + t.homes/5 + 8)
+			t.resize(t.homes + t.homes/8 + 8)
 			continue
 		}
 		copy(t.slots[i+1:end+1], t.slots[i:end])
@@ -125,7 +125,7 @@ func (t *table[V]) fit() {
 func (t *table[V]) resize(homes uint64) {
 	old := t.slots
 	t.homes = homes
-	for tail := homes/16 + 16; ; tail *= 2 {
+	for tail := 16 + min(homes/8, 48); ; tail *= 2 {
 		if t.slots = make([]slot[V], homes+tail); t.fill(old) {
 			return
 		}
