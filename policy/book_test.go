@@ -3,9 +3,11 @@ package policy_test
 import (
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -75,19 +77,17 @@ func labelUnknown(t *testing.T) {
 	logger, lines := logLines(slog.LevelInfo)
 	b := newBook(t, policy.Random, policy.Deps{Logger: logger})
 	b.Added(labelled(0, "nonsense", "a"))
-	b.Added(labelled(1, "CacheAware", "b"))
 	wantPolicies(t, b, map[string]string{"a": "random", "b": "random"})
 	_, fallback := b.For("c")
 	if _, p := b.For("a"); p != fallback {
 		t.Error("the model of the unknown label has an instance of its own")
 	}
 	got := lines(t)
-	if len(got) != 2 {
-		t.Fatalf("%d lines, want a warning for each label: %v", len(got), got)
+	if len(got) != 1 {
+		t.Fatalf("%d lines, want a warning for the label: %v", len(got), got)
 	}
 	for i, want := range []map[string]any{
 		{"level": "WARN", "label": "nonsense", "model_id": "a", "policy": "random", "worker": "http://w1:8000"},
-		{"level": "WARN", "label": "CacheAware", "model_id": "b", "policy": "random", "worker": "http://w2:8000"},
 	} {
 		for k, v := range want {
 			if got[i][k] != v {
@@ -189,4 +189,59 @@ func TestBookWhileRegistering(t *testing.T) {
 	}
 	wg.Wait()
 	wantPolicies(t, b, map[string]string{policytest.Model: "round_robin"})
+}
+
+// With the flags' settings for the policy that they name, and the built-in ones for
+// every other.
+func labelSettings(t *testing.T) {
+	cfg := policy.DefaultConfig()
+	cfg.Policy = policy.CacheAware
+	cfg.CacheAware.Threshold, cfg.CacheAware.MaxTreeSize = 0.9, 1<<20
+	b, err := policy.NewBook(cfg, policy.Deps{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Added(labelled(0, "cache_aware", "a"))
+	_, own := b.For("a")
+	_, fallback := b.For("b")
+	if own == fallback {
+		t.Error("the label's policy is the default instance, want one of its own")
+	}
+	if got := policy.CacheSettings(own); math.Abs(got.Threshold-0.9) > 1e-6 || got.MaxTreeSize != 1<<20 {
+		t.Errorf("settings %+v, want those of the flags", got)
+	}
+	cfg.Policy = policy.RoundRobin
+	if b, err = policy.NewBook(cfg, policy.Deps{}); err != nil {
+		t.Fatal(err)
+	}
+	b.Added(labelled(0, "cache_aware", "a"))
+	_, own = b.For("a")
+	if got := policy.CacheSettings(own); got.Threshold != 0.5 || got.MaxTreeSize != 10_000 || got.Balance != (policy.Balance{Abs: 32, Rel: 1.1}) {
+		t.Errorf("settings %+v, want the built-in ones", got)
+	}
+}
+
+// A policy that comes while others are told of time and of lost calls is told too.
+func labelRaces(t *testing.T) {
+	for round := range 64 {
+		b := newBook(t, policy.RoundRobin, policy.Deps{})
+		var wg sync.WaitGroup
+		for g := range 4 {
+			wg.Go(func() {
+				b.Added(labelled(4*round+g, "cache_aware", fmt.Sprint("m", g)))
+				b.Tick(time.Unix(1, 0))
+				b.Undo(worker.LeaseID{Incarnation: 1, Plan: 1})
+			})
+		}
+		wg.Wait()
+		if got := b.Reads(); !got.Has(policy.ReadsText | policy.ReadsTokens) {
+			t.Fatalf("round %d: the book reads %v", round, got)
+		}
+		b.Tick(time.Unix(2, 0))
+		for g := range 4 {
+			if _, p := b.For(fmt.Sprint("m", g)); !policy.Ticked(p, time.Unix(2, 0)) {
+				t.Fatalf("round %d: the policy of model %d is told of no time", round, g)
+			}
+		}
+	}
 }

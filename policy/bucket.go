@@ -80,27 +80,29 @@ func (p *bucket) choose(v *worker.View, model string, ask *worker.Ask, size int6
 		p.models[model] = r
 	}
 	r.adopt(v.Members())
-	r.window.expire(ask.Now.Add(-p.cfg.Interval))
-	index, busiest := p.extremes(v, r)
+	r.expire(ask.Now.Add(-p.cfg.Interval))
+	member, busiest := p.extremes(v, r)
 	rule = byBalance
-	if least := r.window.load(v.Worker(index).Spec.ID); !p.cfg.Balance.exceeded(busiest, least) {
+	if !p.cfg.Balance.exceeded(busiest, r.loads[member]) {
 		rule = byAbsence
-		if owner := v.Slot(r.owner(size)); owner >= 0 && v.Admits(owner) {
-			index, rule = owner, byRange
+		owner := r.owner(size)
+		if slot := v.Slot(owner); slot >= 0 && v.Admits(slot) {
+			member, rule = owner, byRange
 		}
 	}
-	r.window.add(sized{v.Worker(index).Spec.ID, ask.Lease, size, ask.Now})
-	return index, rule
+	r.add(sized{int32(member), ask.Lease, size, ask.Now})
+	return v.Slot(member), rule
 }
 
-// extremes is the candidate with the least recent load, and the most that one has.
-// Only candidates count: one that gets nothing would look idle for ever.
+// extremes is the member with the least recent load, and the most that one has. Only
+// candidates count: one that gets nothing would look idle for ever.
 func (p *bucket) extremes(v *worker.View, r *ranges) (least int, most int64) {
 	var best draw
-	for _, i := range v.All() {
-		load := r.window.load(v.Worker(int(i)).Spec.ID)
-		best.offer(int(i), float64(load), p.intN)
-		most = max(most, load)
+	for member, load := range r.loads {
+		if slot := v.Slot(member); slot >= 0 && v.Admits(slot) {
+			best.offer(member, float64(load), p.intN)
+			most = max(most, load)
+		}
 	}
 	return best.index, most
 }
@@ -122,7 +124,7 @@ func (p *bucket) Tick(now time.Time) {
 	}
 	p.due = now.Add(p.cfg.Interval)
 	for model, r := range p.models {
-		r.window.expire(now.Add(-p.cfg.Interval))
+		r.expire(now.Add(-p.cfg.Interval))
 		if r.adjust() {
 			p.logger.Info("bucket boundaries changed", "model_id", model, "upper_bounds", r.upper)
 		}
@@ -134,7 +136,7 @@ func (p *bucket) Undo(lease worker.LeaseID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, r := range p.models {
-		r.window.remove(lease)
+		r.remove(lease)
 	}
 }
 
@@ -143,7 +145,7 @@ func (p *bucket) Forget(id worker.ID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for model, r := range p.models {
-		if r.forget(id) {
+		if r.only(id) {
 			delete(p.models, model)
 		}
 	}

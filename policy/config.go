@@ -125,7 +125,7 @@ const meanTokens = 1024
 // get theirs from here, whatever the flags say; the defaults of flags differ.
 func DefaultConfig() Config {
 	return Config{
-		Policy:     RoundRobin,
+		Policy:     CacheAware,
 		Sticky:     StickyConfig{Assignment: AssignDelegate},
 		LeastLoad:  LeastLoadConfig{KVPressureWeight: 0.15, DefaultThroughput: 2000, MeanTokens: meanTokens},
 		PowerOfTwo: PowerOfTwoConfig{Metric: ExpectedWait},

@@ -85,13 +85,17 @@ func ExampleBook() {
 	}
 	// Output:
 	// chat consistent_hashing
-	// embed round_robin
+	// embed cache_aware
 }
 
 func ExampleConfig_Validate() {
-	fmt.Println(policy.Config{Policy: "cache_aware"}.Validate())
-	fmt.Println(policy.Config{Policy: "fastest"}.Validate())
+	cfg := policy.DefaultConfig()
+	cfg.CacheAware.Threshold, cfg.CacheAware.Index = 1.5, policy.HashIndex
+	fmt.Println(cfg.Validate())
+	cfg.Policy = "fastest"
+	fmt.Println(cfg.Validate())
 	// Output:
-	// --policy: policy not built yet: cache_aware comes with a later version; choose one of random, round_robin, passthrough, power_of_two, least_load, prefix_hash, consistent_hashing, bucket
+	// --cache-threshold is 1.5: it must be between 0 and 1
+	// --cache-index is hash: it needs --cache-boundaries, such as 2048,8192
 	// --policy: unknown policy "fastest": the policies are random, round_robin, passthrough, cache_aware, power_of_two, least_load, prefix_hash, consistent_hashing, manual, bucket
 }

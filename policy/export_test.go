@@ -2,9 +2,11 @@ package policy
 
 import (
 	"fmt"
+	"testing"
 	"time"
 
 	"github.com/zeebo/xxh3"
+	"smg/policy/kvindex"
 
 	"smg/policy/ring"
 	"smg/worker"
@@ -89,4 +91,94 @@ func Pair(p Policy, pool *worker.Pool) (a, b int) {
 		return -1
 	})
 	return a, b
+}
+
+// TreeTokens and TreeChars are the sizes of a model's trees under cache_aware.
+func TreeTokens(p Policy, model string) int { return p.(*cacheAware).model(model).tokens.Stats().Units }
+
+func TreeChars(p Policy, model string) int { return p.(*cacheAware).model(model).text.Stats().Units }
+
+// CacheModels is how many models cache_aware remembers.
+func CacheModels(p Policy) int {
+	c := p.(*cacheAware)
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.models)
+}
+
+// Placements is how many heads of a model the hash index has.
+func Placements(p Policy, model string) int {
+	heads, _ := PlacedAt(p, model)
+	return heads
+}
+
+// PlacedAt is how many heads the hash index has, and at how many workers.
+func PlacedAt(p Policy, model string) (heads, holders int) {
+	x := p.(*cacheAware).model(model).placements
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, all := range x.heads {
+		holders += len(all)
+	}
+	return len(x.heads), holders
+}
+
+// StoreBlocks has a worker's engine say that it holds a chain of blocks.
+func StoreBlocks(t testing.TB, p Policy, model string, id worker.ID, size int, ids []uint32) {
+	t.Helper()
+	src := p.(*cacheAware).Events(model).Track(id, size)
+	var blocks []kvindex.Block
+	for i := 0; i+size <= len(ids); i += size {
+		blocks = append(blocks, kvindex.Block{Hash: uint64(i) + 1, Tokens: ids[i : i+size]})
+	}
+	if err := src.Store(0, blocks, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// inView runs a function over the view of a pool.
+func inView(pool *worker.Pool, run func(v *worker.View)) {
+	_, _ = pool.Peek(nil, time.Date(2026, 8, 1, 13, 0, 0, 0, time.UTC), func(v *worker.View) int {
+		run(v)
+		return -1
+	})
+}
+
+// DecayedScores is what overlap decay makes of the scores of the first workers.
+func DecayedScores(p Policy, pool *worker.Pool, scores []float64, blocks float64) []float64 {
+	h := holdersOf(scores)
+	inView(pool, func(v *worker.View) { p.(*cacheAware).best(v, h, blocks) })
+	return h.scaled
+}
+
+// DrawnHolder is who is drawn of the first workers by their scores.
+func DrawnHolder(p Policy, pool *worker.Pool, scores []float64) (drawn int) {
+	c := p.(*cacheAware)
+	inView(pool, func(v *worker.View) {
+		group := c.best(v, holdersOf(scores), 1)
+		drawn = int(group[c.intN(len(group))])
+	})
+	return drawn
+}
+
+func holdersOf(scores []float64) *holders {
+	h := &holders{score: scores}
+	for i := range scores {
+		h.index = append(h.index, int32(i))
+	}
+	return h
+}
+
+// CacheSettings are those that a cache_aware policy goes by.
+func CacheSettings(p Policy) CacheAwareConfig {
+	c := p.(*cacheAware)
+	return CacheAwareConfig{Threshold: float64(float32(c.threshold)), MaxTreeSize: c.treeSize, Balance: c.balance}
+}
+
+// Ticked says whether a cache_aware policy was told of an instant.
+func Ticked(p Policy, at time.Time) bool {
+	c := p.(*cacheAware)
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return !c.due.Before(at)
 }

@@ -120,6 +120,8 @@ func constructor(name string) func(Config, Deps) (Policy, error) {
 		return func(Config, Deps) (Policy, error) { return newRoundRobin(), nil }
 	case Passthrough:
 		return func(_ Config, deps Deps) (Policy, error) { return newPassthrough(deps), nil }
+	case CacheAware:
+		return func(cfg Config, deps Deps) (Policy, error) { return newCacheAware(cfg, deps) }
 	case LeastLoad:
 		return func(cfg Config, deps Deps) (Policy, error) { return newLeastLoad(cfg.LeastLoad, deps), nil }
 	case PowerOfTwo:

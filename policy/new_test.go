@@ -15,7 +15,7 @@ func TestNames(t *testing.T) {
 	if diff := cmp.Diff(want, policy.Names()); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
-	built := []string{"random", "round_robin", "passthrough", "power_of_two", "least_load", "prefix_hash", "consistent_hashing", "bucket"}
+	built := []string{"random", "round_robin", "passthrough", "cache_aware", "power_of_two", "least_load", "prefix_hash", "consistent_hashing", "bucket"}
 	if diff := cmp.Diff(built, policy.BuiltNames()); diff != "" {
 		t.Errorf("built (-want +got):\n%s", diff)
 	}
@@ -54,14 +54,16 @@ func TestNewAndValidate(t *testing.T) {
 		{"round_robin", nil, nil},
 		{"passthrough", nil, nil},
 		{"consistent_hashing", nil, nil},
-		{"cache_aware", policy.ErrNotBuilt, []string{"cache_aware", "random, round_robin, passthrough, "}},
+		{"cache_aware", nil, nil},
 		{"fastest", policy.ErrUnknown, []string{`"fastest"`, strings.Join(policy.Names(), ", ")}},
 		{"", policy.ErrUnknown, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p, newErr := policy.New(tt.name, policy.DefaultConfig(), policy.Deps{})
-			validateErr := policy.Config{Policy: tt.name}.Validate()
+			cfg := policy.DefaultConfig()
+			cfg.Policy = tt.name
+			validateErr := cfg.Validate()
 			for _, err := range []error{newErr, validateErr} {
 				if !errors.Is(err, tt.want) || (err == nil) != (tt.want == nil) {
 					t.Fatalf("error %v, want %v", err, tt.want)

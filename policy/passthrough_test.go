@@ -66,6 +66,7 @@ func TestPassthroughReadsNothing(t *testing.T) {
 		policy.ConsistentHashing: policy.ReadsKey | policy.ReadsImplicitKey,
 		policy.PrefixHash:        policy.ReadsKey | policy.ReadsTokens | policy.ReadsText,
 		policy.Bucket:            policy.ReadsSize,
+		policy.CacheAware:        policy.ReadsTokens | policy.ReadsText,
 	}
 	for _, name := range policy.BuiltNames() {
 		if got := policy.Reads(newPolicy(t, name)); got != want[name] {

@@ -52,6 +52,36 @@ func TestPolicies(t *testing.T) {
 		{"CH-14 no model uses the ring of all", hashUnion},
 		{"CH-15 one by one equals at once", hashOneByOne},
 		{"CH-16 replicas agree", hashReplicasAgree},
+		{"CA-1 none", cacheNone},
+		{"CA-2 one", cacheOne},
+		{"CA-3 repeats", cacheRepeats},
+		{"CA-4 partly", cachePartly},
+		{"CA-5 strictly above the threshold", cacheStrict},
+		{"CA-6 tokens", cacheTokens},
+		{"CA-7 least loaded holder", cacheLeastLoadedHolder},
+		{"CA-8 spills", cacheSpills},
+		{"CA-9 gate of the flags", cacheGate},
+		{"CA-10 gate over four", cacheGateOfFour},
+		{"CA-11 gate needs both margins", cacheGateNeedsBoth},
+		{"CA-12 a busy stranger", cacheBusyStranger},
+		{"CA-13 spill avoids the hot", cacheSpillAvoidsHot},
+		{"CA-14 all hot", cacheAllHot},
+		{"CA-15 KV pressure", cachePressure},
+		{"CA-16 KV pressure is noted", cachePressureIsNoted},
+		{"CA-17 overlap decay", cacheDecay},
+		{"CA-18 temperature", cacheTemperature},
+		{"CA-19 KV events", cacheEvents},
+		{"CA-20 no other tie-breaks", cacheNoOtherTieBreaks},
+		{"CA-21 forgets a worker", cacheForgets},
+		{"CA-22 ties on a miss", cacheMissTies},
+		{"CA-23 hash index", cacheHashIndex},
+		{"CA-24 deepest head", cacheHashDeepest},
+		{"CA-25 nothing to hash", cacheHashNothingToHash},
+		{"CA-26 placements expire", cacheHashExpires},
+		{"CA-27 turns", cacheHashTurns},
+		{"CA-28 sweep", cacheHashSweep},
+		{"CA-29 partitions", cachePartitions},
+		{"CA-30 eviction", cacheEviction},
 		{"BK-1 initial ranges", bucketInitialRanges},
 		{"BK-2 first adjustment", func(t *testing.T) { bucketFirstAdjustment(t) }},
 		{"BK-3 adjusts", bucketAdjusts},
@@ -116,7 +146,9 @@ func TestPolicies(t *testing.T) {
 		{"P2-16 pairs are uniform", pairFrequencies},
 		{"LB-1 first label decides", labelDecides},
 		{"LB-2 forgotten with the last worker", labelForgotten},
+		{"LB-3 settings of a label's policy", labelSettings},
 		{"LB-4 unknown label", labelUnknown},
+		{"LB-5 a label races with time", labelRaces},
 	}
 	for _, tt := range cases {
 		t.Run(tt.name, tt.run)
@@ -145,8 +177,11 @@ func overloadedLosesRequests(t *testing.T, name string) {
 func TestContract(t *testing.T) {
 	for _, name := range policy.BuiltNames() {
 		options := policytest.Options{}
-		if name == policy.Bucket {
+		switch name {
+		case policy.Bucket:
 			options = policytest.Options{Leg: worker.Prefill, Allocates: true} // its window grows
+		case policy.CacheAware:
+			options.Allocates = true // its memory grows
 		}
 		t.Run(name, func(t *testing.T) {
 			policytest.Run(t, func(t *testing.T) policy.Policy { return newPolicy(t, name) }, options)

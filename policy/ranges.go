@@ -9,7 +9,8 @@ import (
 	"smg/worker"
 )
 
-// ranges divides prompt sizes among the workers of a model, in their order.
+// ranges divides prompt sizes among the workers of a model, in their order, and knows
+// who was sent what lately.
 type ranges struct {
 	members *worker.Members
 	// upper is the inclusive upper bound of every worker's range but the last one's,
@@ -17,23 +18,40 @@ type ranges struct {
 	upper  []int64
 	share  int64   // of each worker when the bounds were last adjusted, 0 before
 	sample []int64 // the sizes that they were adjusted to, ascending
-	window window
+
+	// The window: what was routed lately, in order, and what it adds up to.
+	entries []sized
+	total   int64
+	loads   []int64 // by member
+}
+
+// sized is a request that was routed.
+type sized struct {
+	member int32 // where it went
+	lease  worker.LeaseID
+	size   int64
+	at     time.Time
 }
 
 // initialSizes is what the first ranges divide evenly.
 const initialSizes = 4096
 
 // adopt takes over who the members are. With other members the ranges are made anew,
-// from the traffic that they were last made from.
+// from the traffic that they were last made from, and who is gone is forgotten.
 func (r *ranges) adopt(m *worker.Members) {
 	if m == r.members {
 		return
 	}
-	same := r.members != nil && slices.EqualFunc(ids(r.members), ids(m), func(a, b worker.ID) bool { return a == b })
+	old := r.members
 	r.members = m
+	same := old != nil && old.Len() == m.Len()
+	for i := 0; same && i < m.Len(); i++ {
+		same = old.Spec(i).ID == m.Spec(i).ID
+	}
 	if same {
 		return
 	}
+	r.move(old, m)
 	if len(r.sample) > 0 {
 		r.divide(m.Len())
 		return
@@ -46,12 +64,19 @@ func (r *ranges) adopt(m *worker.Members) {
 	}
 }
 
-func ids(m *worker.Members) []worker.ID {
-	all := make([]worker.ID, m.Len())
-	for i := range all {
-		all[i] = m.Spec(i).ID
+// move finds the members of the window anew.
+func (r *ranges) move(old, m *worker.Members) {
+	r.loads, r.total = make([]int64, m.Len()), 0
+	kept := r.entries[:0]
+	for _, e := range r.entries {
+		if at := m.Index(old.Spec(int(e.member)).ID); at >= 0 {
+			e.member = int32(at)
+			kept = append(kept, e)
+			r.total += e.size
+			r.loads[at] += e.size
+		}
 	}
-	return all
+	r.entries = kept
 }
 
 // owner is the member whose range a size is in.
@@ -62,16 +87,16 @@ func (r *ranges) owner(size int64) int {
 // adjust makes new ranges from the window's sizes, if the load of a worker has
 // changed by more than a factor of two since the last time, and says whether it did.
 func (r *ranges) adjust() bool {
-	if len(r.window.entries) == 0 || r.members == nil {
+	if len(r.entries) == 0 || r.members == nil {
 		return false
 	}
-	share := r.window.total / int64(r.members.Len())
+	share := r.total / int64(r.members.Len())
 	if r.share != 0 && share <= 2*r.share && r.share <= 2*share {
 		return false
 	}
 	r.share = share
 	r.sample = r.sample[:0]
-	for _, e := range r.window.entries {
+	for _, e := range r.entries {
 		r.sample = append(r.sample, e.size)
 	}
 	slices.Sort(r.sample)
@@ -125,73 +150,39 @@ func cut(sizes []int64, lower, share int64) (upper int64, rest []int64) {
 	return lower + share, nil
 }
 
-// forget drops a worker's load and says whether nobody is left.
-func (r *ranges) forget(id worker.ID) (empty bool) {
-	r.window.drop(id)
+// only says whether a worker is the last of the members.
+func (r *ranges) only(id worker.ID) bool {
 	return r.members == nil || r.members.Len() == 1 && r.members.Spec(0).ID == id
 }
 
-// sized is a request that was routed.
-type sized struct {
-	worker worker.ID
-	lease  worker.LeaseID
-	size   int64
-	at     time.Time
-}
-
-// window is the requests that were routed lately, in order.
-type window struct {
-	entries []sized
-	total   int64
-	loads   map[worker.ID]int64
-}
-
-func (w *window) load(id worker.ID) int64 { return w.loads[id] }
-
-func (w *window) add(e sized) {
-	if w.loads == nil {
-		w.loads = map[worker.ID]int64{}
-	}
-	w.entries = append(w.entries, e)
-	w.total += e.size
-	w.loads[e.worker] += e.size
+func (r *ranges) add(e sized) {
+	r.entries = append(r.entries, e)
+	r.total += e.size
+	r.loads[e.member] += e.size
 }
 
 // expire drops what was routed before since.
-func (w *window) expire(since time.Time) {
+func (r *ranges) expire(since time.Time) {
 	n := 0
-	for n < len(w.entries) && w.entries[n].at.Before(since) {
-		w.subtract(w.entries[n])
+	for n < len(r.entries) && r.entries[n].at.Before(since) {
+		r.subtract(r.entries[n])
 		n++
 	}
-	w.entries = w.entries[n:] // append moves them to the front of new memory in time
+	r.entries = r.entries[n:] // append moves them to the front of new memory in time
 }
 
 // remove takes one back.
-func (w *window) remove(lease worker.LeaseID) {
-	for i, e := range slices.Backward(w.entries) {
+func (r *ranges) remove(lease worker.LeaseID) {
+	for i, e := range slices.Backward(r.entries) {
 		if e.lease == lease {
-			w.subtract(e)
-			w.entries = slices.Delete(w.entries, i, i+1)
+			r.subtract(e)
+			r.entries = slices.Delete(r.entries, i, i+1)
 			return
 		}
 	}
 }
 
-// drop takes everything of a worker back.
-func (w *window) drop(id worker.ID) {
-	w.entries = slices.DeleteFunc(w.entries, func(e sized) bool {
-		if e.worker == id {
-			w.total -= e.size
-		}
-		return e.worker == id
-	})
-	delete(w.loads, id)
-}
-
-func (w *window) subtract(e sized) {
-	w.total -= e.size
-	if w.loads[e.worker] -= e.size; w.loads[e.worker] == 0 {
-		delete(w.loads, e.worker)
-	}
+func (r *ranges) subtract(e sized) {
+	r.total -= e.size
+	r.loads[e.member] -= e.size
 }

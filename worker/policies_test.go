@@ -129,6 +129,48 @@ func TestPolicies(t *testing.T) {
 			t.Fatalf("ended: %d, %d at the ingress", now.Load.Active(), w.Active(again.ID))
 		}
 	})
+	t.Run("IF-8_calls_are_told_apart_by_key", func(t *testing.T) {
+		r, f, specs := fleet(1)
+		p := NewPlans(7)
+		w := NewLeaseWriter("i", 7, Regular)
+		k, j := Scoped("m", HashKey("k").Short), Scoped("m", HashKey("j").Short)
+		if k == Scoped("other", HashKey("k").Short) || Scoped("m", 0) != 0 {
+			t.Error("a key is the same for two models, or no key is one")
+		}
+		begin := func(key uint64) LeaseID {
+			id := p.Lease(p.Next(), Regular, 0)
+			if _, err := r.Pool(Regular, "m").Take(&Ask{Lease: id, Key: key, Now: at(0)}, func(*View) int { return 0 }); err != nil {
+				t.Fatal(err)
+			}
+			w.Begin(Lease{ID: id, Worker: specs[0].ID, Key: key})
+			return id
+		}
+		want := func(when string, active, keys, sharing int) {
+			t.Helper()
+			got := 0
+			if _, err := r.Pool(Regular, "m").Peek(nil, at(0), func(v *View) int { got = v.Sharing(0, k); return 0 }); err != nil {
+				t.Fatal(err)
+			}
+			if l := f.Load(specs[0].ID); l.Active() != active || l.Keys() != keys || got != sharing {
+				t.Errorf("%s: %d calls, %d keys, %d of k; want %d, %d, %d", when, l.Active(), l.Keys(), got, active, keys, sharing)
+			}
+		}
+		first := begin(k)
+		begin(k)
+		last := begin(j)
+		want("granted", 3, 2, 2)
+		b, _ := w.Flush()
+		f.Apply(&b, at(0), nil)
+		want("started", 3, 2, 2)
+		w.End(first, Success, false)
+		b, _ = w.Flush()
+		f.Apply(&b, at(0), nil)
+		want("after one of k", 2, 2, 1)
+		w.End(last, Success, false)
+		b, _ = w.Flush()
+		f.Apply(&b, at(0), nil)
+		want("after j", 1, 1, 1)
+	})
 	t.Run("IF-9_a_thousand_concurrent_pairs", func(t *testing.T) {
 		r, f, specs := fleet(4)
 		p := NewPlans(7)

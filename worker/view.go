@@ -11,6 +11,7 @@ type View struct {
 	set      *Set
 	fold     *Fold
 	now      time.Time
+	checks   bool    // some report may be stale
 	excluded []int32 // ascending, without doubles
 	scratch  []int32
 }
@@ -66,8 +67,8 @@ func (v *View) Load(i int) *Load { return v.set.loads[i] }
 // Report is what the worker at index i said of its load, or nil if it has said
 // nothing that still holds.
 func (v *View) Report(i int) *Report {
-	r := v.set.available[i].Record.Report
-	if r == nil || r.Stale(v.now) {
+	r := v.set.reports[i]
+	if v.checks && r != nil && r.Stale(v.now) {
 		return nil
 	}
 	return r
@@ -92,6 +93,7 @@ func (v *View) Signature() uint64 { return v.set.sign() }
 // skip is soft.
 func (v *View) prepare(s *Set, skip []ID, first bool, admit int) bool {
 	v.set = s
+	v.checks = v.now.After(s.fresh)
 	if !v.limit(first, admit) {
 		return false
 	}

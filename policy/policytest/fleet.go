@@ -152,6 +152,19 @@ func (f *Fleet) Report(i int, r worker.Report) {
 	f.Record(i, func(rec *worker.Record) { rec.Report = &r })
 }
 
+// ReportAll has every worker report its load, polled at this instant.
+func (f *Fleet) ReportAll(of func(i int) worker.Report) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.records {
+		r := of(i)
+		r.PolledAt, r.GoodFor = f.Now(), ReportLife
+		f.records[i].Report = &r
+		f.records[i].Seq++
+	}
+	f.Registry.InstallAll(f.records)
+}
+
 // Silence takes worker i's report back, as a failed poll does.
 func (f *Fleet) Silence(i int) { f.Record(i, func(rec *worker.Record) { rec.Report = nil }) }
 
