@@ -68,6 +68,10 @@ type CacheAwareConfig struct {
 	Temperature  float64
 	Index        string        // one of [CacheIndexes]
 	TTL          time.Duration // of a placement of the hash index
+	// KVTTL and KVMaxBlocks bound the index of what engines say they hold: how long a
+	// block stays that nobody asks for, and how many stay. 0 is no bound.
+	KVTTL       time.Duration
+	KVMaxBlocks int
 }
 
 // The indexes of cache_aware.

@@ -60,25 +60,24 @@ func TestNewAndValidate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			p, newErr := policy.New(tt.name, policy.DefaultConfig(), policy.Deps{})
-			cfg := policy.DefaultConfig()
-			cfg.Policy = tt.name
-			validateErr := cfg.Validate()
-			for _, err := range []error{newErr, validateErr} {
-				if !errors.Is(err, tt.want) || (err == nil) != (tt.want == nil) {
-					t.Fatalf("error %v, want %v", err, tt.want)
-				}
-				for _, part := range tt.says {
-					if !strings.Contains(err.Error(), part) {
-						t.Errorf("error %q does not say %q", err, part)
-					}
+			p, err := policy.New(tt.name, policy.DefaultConfig(), policy.Deps{})
+			if !errors.Is(err, tt.want) || (err == nil) != (tt.want == nil) {
+				t.Fatalf("error %v, want %v", err, tt.want)
+			}
+			for _, part := range tt.says {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q does not say %q", err, part)
 				}
 			}
 			if (p == nil) != (tt.want != nil) {
 				t.Errorf("policy %v", p)
 			}
-			if validateErr != nil && !strings.HasPrefix(validateErr.Error(), "--policy: ") {
-				t.Errorf("error %q does not name the flag", validateErr)
+			cfg := policy.DefaultConfig()
+			cfg.Policy = tt.name
+			if err := cfg.Validate(); errors.Is(err, policy.ErrUnknown) != errors.Is(tt.want, policy.ErrUnknown) {
+				t.Errorf("Validate: %v", err)
+			} else if err != nil && !strings.HasPrefix(err.Error(), "--policy: ") {
+				t.Errorf("error %q does not name the flag", err)
 			}
 		})
 	}

@@ -5,15 +5,29 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
 
-// Validate reports every fault of the settings in use, each by its flag. The
-// settings of other policies are not looked at, but for the boundaries.
+// SettingError is a setting that a policy in use cannot have.
+type SettingError struct {
+	Flag  string // without dashes
+	Value string // as it is typed
+	Rule  string // goes on behind "it", such as "must be above 0"
+}
+
+// Error names the flag.
+func (e *SettingError) Error() string {
+	return fmt.Sprintf("--%s is %s: it %s", e.Flag, e.Value, e.Rule)
+}
+
+// Validate reports every fault of the settings in use, each as a [*SettingError].
+// The settings of other policies are not looked at, but for the boundaries. A policy
+// that is none of [Names] is the only fault; the error wraps [ErrUnknown].
 func (c Config) Validate() error {
-	if err := check(c.Policy); err != nil {
-		return fmt.Errorf("--policy: %w", err)
+	if !slices.Contains(Names(), c.Policy) {
+		return fmt.Errorf("--policy: %w", unknown(c.Policy))
 	}
 	var f faults
 	f.boundaries(c.Boundaries)
@@ -48,8 +62,16 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
 func (f *faults) check(ok bool, flag string, value any, rule string) {
 	if !ok {
-		*f = append(*f, fmt.Errorf("--%s is %v: it %s", flag, value, rule))
+		*f = append(*f, &SettingError{Flag: flag, Value: typed(value), Rule: rule})
 	}
+}
+
+// typed is value without an exponent.
+func typed(value any) string {
+	if x, ok := value.(float64); ok {
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	return fmt.Sprint(value)
 }
 
 func (f *faults) oneOf(flag, value string, choices []string) {
@@ -88,6 +110,8 @@ func (f *faults) cacheAware(c *CacheAwareConfig, boundaries bool) {
 	f.check(c.Temperature >= 0 && finite(c.Temperature), "selection-temperature", c.Temperature, "must be a finite number, 0 or more")
 	f.oneOf("cache-index", c.Index, CacheIndexes())
 	f.check(c.TTL >= time.Second, "cache-ttl-secs", c.TTL.Seconds(), "must be at least 1")
+	f.check(c.KVTTL >= 0, "kv-indexer-ttl-secs", c.KVTTL.Seconds(), "must not be negative; 0 keeps blocks until their engine drops them")
+	f.check(c.KVMaxBlocks >= 0, "kv-indexer-max-entries", c.KVMaxBlocks, "must not be negative; 0 sets no bound")
 	f.check(c.Index != HashIndex || boundaries, "cache-index", c.Index, "needs --cache-boundaries, such as 2048,8192")
 }
 
