@@ -112,7 +112,7 @@ func orderOfLines(t *testing.T) {
 			got = append(got, word)
 		}
 	}
-	want := []string{"smg", "mode", "regular", "bus", "api", "note", "waiting", "ready"}
+	want := []string{"smg", "mode", "regular", "bus", "api", "waiting", "ready"}
 	if !slices.Equal(got, want) {
 		t.Errorf("the lines begin with %v, want %v", got, want)
 	}

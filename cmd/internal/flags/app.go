@@ -138,6 +138,10 @@ type cliFlag struct {
 	line string
 }
 
+// Names is the one name that urfave/cli knows. Its own flags look for commas and
+// blanks in it every time, which is felt where flags are many.
+func (f *cliFlag) Names() []string { return []string{f.Name} }
+
 // String is the flag in help.
 func (f *cliFlag) String() string { return f.line }
 
@@ -154,7 +158,7 @@ func (in *Input) help(command, topic string) (*Command, error) {
 		return &Command{Verb: Print, Output: out.String()}, nil
 	}
 	s := newSet(command, Table())
-	text, visible, err := s.topic(topic)
+	text, visible, err := s.topic(topic, in.Width)
 	if err != nil {
 		return nil, err
 	}

@@ -47,7 +47,7 @@ func must(t *testing.T, vars map[string]string, args ...string) *Command {
 // lineCase is a line of TestCLI.
 type lineCase struct {
 	name string
-	args string // split at blanks; a comma inside an argument stands for a blank
+	args string // split at blanks; a tilde stands for a blank inside an argument
 	code int
 	want []string // words that the answer holds
 }
@@ -70,7 +70,6 @@ func TestCLI(t *testing.T) {
 		{"7_prefix_of_serve", "launch --router-policy random", 2, []string{"unknown flag", "write --policy"}},
 		{"7_flag_of_serve", "launch --engine-bin x", 2, []string{"unknown flag", "--engine-bin is a flag of smg serve"}},
 		{"8_policy_lists_the_ten", "launch --policy fastest", 2, policy.Names()},
-		{"8_policy_not_built", "launch --policy least_load", 1, append(policy.BuiltNames(), "policy least_load is not built into this version yet")},
 		{"10_equals_takes_one_value", "--worker-urls=" + w1 + " " + w2, 2, []string{"unexpected argument", w2}},
 		{"12_twice", "launch --policy random --policy random", 2, []string{"--policy is given twice"}},
 		{"12_twice_bool", "launch --log-json --log-json", 2, []string{"--log-json is given twice"}},
@@ -79,7 +78,7 @@ func TestCLI(t *testing.T) {
 		{"17_port_negative", "launch --port -1", 2, []string{"-1 is out of range"}},
 		{"17_port_zero", "launch --port 0", 1, []string{"a stable port is required", "--port 0"}},
 		{"17_port_zero_serve", "serve --backend sim --port 0", 1, []string{"a stable port is required", "--port 0"}},
-		{"21_header_name", "launch --routing-key-headers has,space", 2, []string{`"has space" is not a header name`}},
+		{"21_header_name", "launch --routing-key-headers has~space", 2, []string{`"has space" is not a header name`}},
 		{"21_header_empty", "launch --routing-key-headers=", 2, []string{`"" is not a header name`}},
 		{"26_no_scheme", "launch --worker-urls w1:8000", 1, []string{"--worker-urls w1:8000", "http://w1:8000"}},
 		{"26_upper_case", "launch --worker-urls HTTP://w1:8000", 1, []string{"HTTP://w1:8000"}},
@@ -124,11 +123,11 @@ func TestCLI(t *testing.T) {
 		{"help_unknown_topic", "launch --help=zzz", 2, []string{"--help=groups"}},
 		{"help_unknown_command", "help lunch", 2, []string{"did you mean smg help launch?"}},
 	}
-	for _, tt := range append(tests, legLines()...) {
+	for _, tt := range slices.Concat(tests, legLines(), policyLines()) {
 		t.Run(tt.name, func(t *testing.T) {
 			args := strings.Fields(tt.args)
 			for i := range args {
-				args[i] = strings.ReplaceAll(args[i], ",", " ")
+				args[i] = strings.ReplaceAll(args[i], "~", " ")
 			}
 			_, code, text := run(nil, args...)
 			if code != tt.code {
@@ -153,6 +152,22 @@ func TestCLI(t *testing.T) {
 		}
 	})
 	t.Run("13_bootstrap_ports", testPrefillPorts)
+	t.Run("8_all_ten", func(t *testing.T) {
+		for _, name := range policy.Names() {
+			if got := must(t, nil, "launch", "--policy", name, "--enable-igw").Launch.Policy; got != name {
+				t.Errorf("policy %s became %s", name, got)
+			}
+		}
+	})
+	t.Run("19_aliases", testAliases)
+	t.Run("20_assignment_modes", testAssignment)
+	t.Run("22_overload", testOverload)
+	t.Run("33_bucket_that_decode_inherits_warns", func(t *testing.T) {
+		wantWarning(t, "launch --pd-disaggregation --prefill http://p1 --decode http://d1 --policy bucket", "--decode-policy")
+	})
+	t.Run("34_bucket_without_legs_warns", func(t *testing.T) {
+		wantWarning(t, "launch --worker-urls http://w1 http://w2 --policy bucket", "--policy bucket")
+	})
 	t.Run("21_headers_replace_the_default", func(t *testing.T) {
 		cmd := must(t, nil, "launch", "--routing-key-headers", "X-A", "x-smg-routing-key")
 		if diff := cmp.Diff([]string{"x-a", "x-smg-routing-key"}, cmd.Launch.RoutingKeyHeaders); diff != "" {
@@ -166,12 +181,12 @@ func TestCLI(t *testing.T) {
 	t.Run("25_environment", testEnvironment)
 	t.Run("25_environment_of_legs", testLegsFromEnvironment)
 	t.Run("39_three_mistakes", func(t *testing.T) {
-		_, code, text := run(nil, "launch", "--port", "0", "--policy", "manual", "--worker-urls", "w1")
+		_, code, text := run(nil, "launch", "--port", "0", "--policy", "manual", "--worker-urls", "w1", "--cache-boundaries", "0")
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 		if code != 1 || len(lines) != 3 {
 			t.Fatalf("exit %d and %d lines, want 1 and 3:\n%s", code, len(lines), text)
 		}
-		for i, flag := range []string{"--port", "--worker-urls", "--policy"} {
+		for i, flag := range []string{"--port", "--worker-urls", "--cache-boundaries"} {
 			if !strings.HasPrefix(lines[i], "error: "+flag+" ") {
 				t.Errorf("line %d does not name %s: %s", i, flag, lines[i])
 			}
@@ -348,14 +363,5 @@ func TestParseVerbs(t *testing.T) {
 				t.Errorf("verb %d, args %q", cmd.Verb, cmd.SimArgs)
 			}
 		})
-	}
-}
-
-func TestNoticeOfDefaultPolicy(t *testing.T) {
-	if n := must(t, nil, "launch").Notices; len(n) != 1 || !strings.HasPrefix(n[0], "policy round_robin") {
-		t.Errorf("notices %q", n)
-	}
-	if n := must(t, nil, "launch", "--policy", "round_robin").Notices; len(n) != 0 {
-		t.Errorf("notices %q", n)
 	}
 }

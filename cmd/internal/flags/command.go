@@ -71,6 +71,8 @@ type Input struct {
 	// Version is printed for --version, VersionVerbose for --version-verbose.
 	Version        string
 	VersionVerbose string
+	// Child says that a parent of ours has written and judged the line.
+	Child bool
 	// Width is the terminal's, for help; 0 leaves lines as long as they are.
 	Width int
 }
@@ -89,6 +91,7 @@ type Command struct {
 	Warnings []string
 
 	given rewritten // what children are given too
+	child bool
 }
 
 // Validate reports every fault of the configuration, one error each, as exit code 1.
@@ -99,7 +102,7 @@ func (c *Command) Validate(rule URLRule) error {
 		return c.Launch.Validate(rule)
 	case RunSelector:
 		check := &checker{}
-		c.Launch.checkSelector(check)
+		c.Launch.checkSelector(check, c.child)
 		return check.faults.ErrorOrNil()
 	case RunServe:
 		return c.Serve.Validate(rule)
@@ -213,7 +216,7 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	for _, g := range line.flags {
 		typed[g.name] = g.where
 	}
-	c := &Command{Verb: verbOf(command), Launch: &config.Launch, Warnings: line.warnings, given: line}
+	c := &Command{Verb: verbOf(command), Launch: &config.Launch, Warnings: line.warnings, given: line, child: in.Child}
 	_, config.PolicySet = typed[s.prefixed("policy")]
 	config.settle()
 	switch command {
@@ -228,11 +231,15 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 			return nil, err
 		}
 	}
-	if command != nameIngress && config.policyByDefault() && (c.Serve == nil || !c.Serve.SingleWorker()) {
-		c.Notices = append(c.Notices, "policy "+config.Policy+", since none was chosen (cache_aware becomes the default when it is built)")
+	prefix, workers := s.prefixed(""), config.Launch.headcount()
+	if c.Serve != nil {
+		workers = config.headcount()
 	}
-	notices, warnings := config.legRemarks(s.prefixed(""))
+	notices, warnings := config.legRemarks(prefix)
 	c.Notices, c.Warnings = append(c.Notices, notices...), append(c.Warnings, warnings...)
+	if command != nameIngress {
+		c.Warnings = append(c.Warnings, config.policyWarnings(prefix, workers)...)
+	}
 	return c, nil
 }
 

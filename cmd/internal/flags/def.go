@@ -72,6 +72,8 @@ type Def struct {
 	// Secret: messages do not repeat the value.
 	Secret bool
 	In     Scope
+	// Tunes names the policies whose choices the flag changes, and [stickySessions].
+	Tunes []string
 
 	set   func(s *Serve, value string) error
 	clear func(s *Serve) // flags that hold several values: makes the list empty
@@ -92,7 +94,7 @@ func (d *Def) variables() []string {
 
 // Table returns the definitions of all flags, in the order of help.
 func Table() []Def {
-	return slices.Concat(launchTable(), legTable(), retryTable(), serviceTable(), serveTable())
+	return slices.Concat(launchTable(), policyTable(), stickyTable(), loadTable(), legTable(), retryTable(), serviceTable(), serveTable())
 }
 
 // entry is a flag as one command knows it.

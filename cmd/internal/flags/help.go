@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
-
-	"smg/policy"
 )
 
 // rootTemplate is the first help screen; it fits on one page.
@@ -87,8 +85,11 @@ func left(e *entry) string {
 
 // columnOf is where the sentences of the shown flags begin.
 func columnOf(shown []*entry) int {
-	const most = 44
-	column := 0
+	const (
+		most  = 44
+		least = 8 // where all names are too long
+	)
+	column := least
 	for _, e := range shown {
 		if n := utf8.RuneCountInString(left(e)) + 2; n <= most {
 			column = max(column, n)
@@ -140,7 +141,7 @@ func wrap(text string, width int) []string {
 
 // topic resolves --help=topic: text to print first, and which flags to show; no
 // visible function means that the text is all. "" shows the everyday flags.
-func (s *set) topic(topic string) (text string, visible func(*entry) bool, err error) {
+func (s *set) topic(topic string, width int) (text string, visible func(*entry) bool, err error) {
 	word := strings.ToLower(strings.TrimLeft(strings.ReplaceAll(topic, "_", "-"), "-"))
 	switch {
 	case topic == "":
@@ -150,7 +151,7 @@ func (s *set) topic(topic string) (text string, visible func(*entry) bool, err e
 	case word == "groups":
 		return s.groupList(), nil, nil
 	case word == groupPolicy:
-		return policyList(s), inGroup(groupPolicy), nil
+		return policyList(s, width), inGroup(groupPolicy), nil
 	case slices.ContainsFunc(s.entries, inGroup(word)):
 		return "", inGroup(word), nil
 	}
@@ -185,24 +186,5 @@ func (s *set) groupList() string {
 	for _, g := range order {
 		fmt.Fprintf(&out, "  %-9s %s\n", g, strings.Join(flags[g], " "))
 	}
-	return out.String()
-}
-
-// policyList describes the policies.
-func policyList(s *set) string {
-	var out strings.Builder
-	out.WriteString("Policies:\n")
-	for _, name := range policy.Names() {
-		note := noteOf(name)
-		fmt.Fprintf(&out, "  %-19s %s", name, note.text)
-		switch {
-		case !policy.Built(name):
-			out.WriteString(" (not built yet)")
-		case note.flag != "":
-			fmt.Fprintf(&out, " (tuned by --%s)", s.prefixed(note.flag))
-		}
-		out.WriteString("\n")
-	}
-	out.WriteString("\n")
 	return out.String()
 }

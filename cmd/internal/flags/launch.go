@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"smg/policy"
 	"smg/worker"
 )
 
@@ -48,8 +49,27 @@ type Launch struct {
 	DecodePolicy     string
 	DecodePolicySet  bool
 	EncodePolicy     string
+	// Policies are the settings of all policies, and of sticky sessions. Its Policy is
+	// empty: see PolicyConfig.
+	Policies policy.Config
+	// EnableIGW says that workers come later, so that nothing is asked of their number
+	// at start.
+	EnableIGW bool
 	// RoutingKeyHeaders are lower-case header names, the first present one is read.
 	RoutingKeyHeaders []string
+
+	// LoadMonitorInterval is the pause between two questions for a worker's load.
+	// DisableLoadMonitoring leaves them out where nobody needs the answers;
+	// EngineMetrics is somebody who does.
+	LoadMonitorInterval   time.Duration
+	DisableLoadMonitoring bool
+	EngineMetrics         bool
+	// OverloadProtection says that it was asked for without a limit. OverloadWaiting,
+	// in requests, and OverloadTokenUsage, a share of the KV cache, are the loads from
+	// which on a worker gets nothing; 0 is no limit.
+	OverloadProtection bool
+	OverloadWaiting    int
+	OverloadTokenUsage float64
 
 	Retry   Retry
 	Breaker Breaker
@@ -121,7 +141,7 @@ func defaults(scope Scope) *Serve {
 // worker URLs.
 func (l *Launch) Validate(rule URLRule) error {
 	c := &checker{}
-	l.check(c, rule)
+	l.check(c, rule, l.headcount())
 	return c.faults.ErrorOrNil()
 }
 
@@ -149,14 +169,14 @@ func (c *checker) addAs(flag, value, hint, format string, args ...any) {
 	})
 }
 
-func (l *Launch) check(c *checker, rule URLRule) {
+func (l *Launch) check(c *checker, rule URLRule, n headcount) {
 	l.checkAddresses(c)
 	seen := map[string]bool{}
 	for _, raw := range l.WorkerURLs {
 		c.checkURL("worker-urls", raw, redact(raw), rule, seen)
 	}
 	l.checkLegs(c, rule)
-	l.checkPolicies(c)
+	l.checkPolicies(c, n)
 	l.Retry.check(c)
 	l.Breaker.check(c)
 	c.checkPositive("plan-timeout-ms", l.PlanTimeout.Milliseconds())
@@ -176,6 +196,7 @@ func (l *Launch) checkCommon(c *checker) {
 	c.checkPositive("health-check-interval-secs", int64(l.HealthCheckInterval))
 	c.checkPositive("health-check-timeout-secs", int64(l.HealthCheckTimeout))
 	c.checkPositive("health-failure-threshold", int64(l.HealthFailureThreshold))
+	c.checkPositive("load-monitor-interval", int64(l.LoadMonitorInterval))
 	c.checkPositive("health-success-threshold", int64(l.HealthSuccessThreshold))
 }
 

@@ -85,18 +85,16 @@ func isLegFlag(name string) bool {
 	return false
 }
 
-// policyByDefault says whether Policy is used without having been chosen.
-func (l *Launch) policyByDefault() bool {
-	return !l.PolicySet && l.Leg != worker.Encode && (l.Mode == Regular || !l.PrefillPolicySet || !l.DecodePolicySet)
-}
-
 // leg is one leg as the flags describe it.
 type leg struct {
-	name      string // of the leg and of the flag of its workers
+	kind      worker.Leg
 	workers   []LegWorker
 	policy    string
 	policySet bool
 }
+
+// name is that of the leg and of the flag of its workers.
+func (l leg) name() string { return l.kind.String() }
 
 // legs are those that the mode has.
 func (l *Launch) legs() []leg {
@@ -116,11 +114,15 @@ func (l *Launch) allLegs() []leg {
 		decode[i].URL = url
 	}
 	return []leg{
-		{"encode", l.Encode, l.EncodePolicy, true}, // it never inherits
-		{"prefill", l.Prefill, l.PrefillPolicy, l.PrefillPolicySet},
-		{"decode", decode, l.DecodePolicy, l.DecodePolicySet},
+		{worker.Encode, l.Encode, l.EncodePolicy, true}, // it never inherits
+		{worker.Prefill, l.Prefill, l.PrefillPolicy, l.PrefillPolicySet},
+		{worker.Decode, decode, l.DecodePolicy, l.DecodePolicySet},
 	}
 }
+
+// defaultOverloadUsage is the share of the KV cache at which a worker is overloaded
+// where that is not given.
+const defaultOverloadUsage = 0.9
 
 // settle fills in what follows from other values.
 func (l *Launch) settle() {
@@ -129,6 +131,11 @@ func (l *Launch) settle() {
 	}
 	l.PrefillPolicy = cmp.Or(l.PrefillPolicy, l.Policy)
 	l.DecodePolicy = cmp.Or(l.DecodePolicy, l.Policy)
+	l.Policies.Pins.Assignment = cmp.Or(l.Policies.Pins.Assignment, policy.AssignRandom)
+	l.Policies.Sticky.Assignment = cmp.Or(l.Policies.Sticky.Assignment, policy.AssignDelegate)
+	if l.OverloadProtection && l.OverloadTokenUsage == 0 {
+		l.OverloadTokenUsage = defaultOverloadUsage
+	}
 	if l.Retry.Disabled {
 		l.Retry.Max = 1
 	}
@@ -140,7 +147,7 @@ func (l *Launch) legRemarks(prefix string) (notices, warnings []string) {
 	if l.Mode == Regular {
 		for _, leg := range l.allLegs()[1:] {
 			if leg.policySet {
-				warnings = append(warnings, fmt.Sprintf("--%s%s-policy is not used: there is no %s leg", prefix, leg.name, leg.name))
+				warnings = append(warnings, fmt.Sprintf("--%s%s-policy is not used: there is no %s leg", prefix, leg.name(), leg.name()))
 			}
 		}
 		return nil, warnings
@@ -162,9 +169,9 @@ func (l *Launch) checkLegs(c *checker, rule URLRule) {
 	seen := map[string]bool{}
 	for _, leg := range l.allLegs() {
 		for i, w := range leg.workers {
-			c.checkURL(leg.name, w.URL, w.redacted(), rule, seen)
+			c.checkURL(leg.name(), w.URL, w.redacted(), rule, seen)
 			if w.BootstrapPort < 0 {
-				c.add(leg.name, w.redacted(), "write a port 1..65535 or 'none'", "a bootstrap port must be 1 or more")
+				c.add(leg.name(), w.redacted(), "write a port 1..65535 or 'none'", "a bootstrap port must be 1 or more")
 			}
 			if i == 0 {
 				l.checkMode(c, leg)
@@ -176,34 +183,11 @@ func (l *Launch) checkLegs(c *checker, rule URLRule) {
 // checkMode refuses a leg that has workers but no place in the mode.
 func (l *Launch) checkMode(c *checker, leg leg) {
 	switch {
-	case leg.name == "encode" && l.Mode != EPD:
-		c.add(leg.name, leg.workers[0].redacted(), "did you forget --epd-disaggregation?", "there is no encode leg")
+	case leg.kind == worker.Encode && l.Mode != EPD:
+		c.add(leg.name(), leg.workers[0].redacted(), "did you forget --epd-disaggregation?", "there is no encode leg")
 	case l.Mode == Regular && len(l.Encode) > 0:
-		c.add(leg.name, leg.workers[0].redacted(), "did you forget --epd-disaggregation?", "there is no %s leg", leg.name)
+		c.add(leg.name(), leg.workers[0].redacted(), "did you forget --epd-disaggregation?", "there is no %s leg", leg.name())
 	case l.Mode == Regular:
-		c.add(leg.name, leg.workers[0].redacted(), "did you forget --pd-disaggregation?", "there is no %s leg", leg.name)
-	}
-}
-
-// checkPolicies refuses policies that cannot be had. An inherited one is reported
-// once, where it was chosen.
-func (l *Launch) checkPolicies(c *checker) {
-	c.checkPolicy("policy", l.Policy, policy.BuiltNames())
-	for _, leg := range l.allLegs() {
-		if !leg.policySet {
-			continue
-		}
-		name := leg.name + "-policy"
-		if leg.name == "decode" && leg.policy == policy.Bucket {
-			c.add(name, leg.policy, "use one of "+strings.Join(builtLegPolicies(), ", "), "bucket is for the prefill leg alone")
-			continue
-		}
-		c.checkPolicy(name, leg.policy, builtLegPolicies())
-	}
-}
-
-func (c *checker) checkPolicy(flag, name string, choices []string) {
-	if !policy.Built(name) {
-		c.add(flag, name, "use one of "+strings.Join(choices, ", "), "policy %s is not built into this version yet", name)
+		c.add(leg.name(), leg.workers[0].redacted(), "did you forget --pd-disaggregation?", "there is no %s leg", leg.name())
 	}
 }

@@ -37,11 +37,8 @@ func legLines() []lineCase {
 		{"26_decode", pd + "--decode ftp://d1", 1, []string{"--decode ftp://d1", "http, https"}},
 		{"26_encode", epd + "--encode grpc://e1:1", 1, []string{"--encode grpc://e1:1", "gRPC engines are not supported yet"}},
 		{"31_policies_of_legs", pd + p1 + "9001 --prefill http://p2:8000 9001 " + d1 + "--decode http://d2:8000 --prefill-policy random --decode-policy consistent_hashing", 0, nil},
-		{"32_decode_bucket", pd + p1 + d1 + "--decode-policy bucket", 1, []string{"--decode-policy bucket", "bucket is for the prefill leg alone"}},
 		{"35_prefill_passthrough", pd + "--prefill-policy passthrough", 2, []string{"passthrough is for a single worker", "--prefill-policy passthrough", "use one of random"}},
 		{"35_decode_passthrough", pd + "--decode-policy passthrough", 2, []string{"passthrough is for a single worker", "--decode-policy passthrough"}},
-		{"35_least_load_is_known", pd + "--prefill-policy least_load --decode-policy least_load", 1, []string{"--prefill-policy least_load: policy least_load is not built", "--decode-policy least_load: policy least_load is not built"}},
-		{"35_inherited_is_reported_once", pd + "--policy least_load", 1, []string{"error: policy least_load is not built"}},
 		{"35_unknown", pd + "--prefill-policy fastest", 2, append(legPolicies(), `"fastest" is not a known policy of a leg`)},
 		{"36_encode_least_load", epd + "--encode-policy least_load", 2, append(encodePolicies(), "--encode-policy least_load")},
 		{"38_retries_zero", "launch --retry-max-retries 0", 1, []string{"--retry-max-retries 0", "--disable-retries"}},
@@ -127,7 +124,7 @@ func TestLegPolicies(t *testing.T) {
 		name, args              string
 		encode, prefill, decode string
 	}{
-		{"36_defaults", "--epd-disaggregation", policy.ConsistentHashing, policy.RoundRobin, policy.RoundRobin},
+		{"36_defaults", "--epd-disaggregation", policy.ConsistentHashing, policy.CacheAware, policy.CacheAware},
 		{"inherited", "--pd-disaggregation --policy random", policy.ConsistentHashing, policy.Random, policy.Random},
 		{"chosen", "--epd-disaggregation --policy random --encode-policy round_robin --decode-policy consistent_hashing", policy.RoundRobin, policy.Random, policy.ConsistentHashing},
 		{"passthrough can be inherited", "--pd-disaggregation --policy passthrough", policy.ConsistentHashing, policy.Passthrough, policy.Passthrough},
@@ -143,13 +140,12 @@ func TestLegPolicies(t *testing.T) {
 }
 
 func TestLegRemarks(t *testing.T) {
-	const byDefault = "policy round_robin, since none was chosen (cache_aware becomes the default when it is built)"
 	tests := []struct {
 		name, args        string
 		notices, warnings []string
 	}{
-		{"neither", "launch --pd-disaggregation", []string{byDefault}, nil},
-		{"one", "launch --pd-disaggregation --prefill-policy random", []string{byDefault, "one leg has a policy of its own: prefill random, decode round_robin"}, nil},
+		{"neither", "launch --pd-disaggregation", nil, nil},
+		{"one", "launch --pd-disaggregation --prefill-policy random", []string{"one leg has a policy of its own: prefill random, decode cache_aware"}, nil},
 		{"one and the main policy", "launch --epd-disaggregation --policy consistent_hashing --decode-policy random", []string{"one leg has a policy of its own: prefill consistent_hashing, decode random"}, nil},
 		{"both", "launch --pd-disaggregation --prefill-policy random --decode-policy random", nil, nil},
 		{"both and the main policy", "launch --pd-disaggregation --policy random --prefill-policy random --decode-policy random", nil, []string{"--policy random is not used: both legs have a policy of their own"}},
@@ -192,7 +188,7 @@ func TestServeRoles(t *testing.T) {
 	if cmd.Serve.Mode != EPD || cmd.Serve.SingleWorker() || cmd.Launch.Retry.Disabled || cmd.Launch.Breaker.Disabled {
 		t.Errorf("gateway %+v", cmd.Launch)
 	}
-	if got, want := cmd.Serve.PolicyLine(), "encode round_robin, prefill random, decode round_robin"; got != want {
+	if got, want := cmd.Serve.PolicyLine(), "encode round_robin, prefill random, decode cache_aware"; got != want {
 		t.Errorf("policy %q, want %q", got, want)
 	}
 	if err := e.Validate(); err != nil {

@@ -41,7 +41,7 @@ func (s *Serve) PolicyLine() string {
 	}
 	var each []string
 	for _, leg := range s.legs() {
-		each = append(each, leg.name+" "+leg.policy)
+		each = append(each, leg.name()+" "+leg.policy)
 	}
 	return cmp.Or(strings.Join(each, ", "), s.Policy)
 }
@@ -83,7 +83,7 @@ func (s *Serve) finish(typed map[string]string) (notices []string, err error) {
 // worker URLs.
 func (s *Serve) Validate(rule URLRule) error {
 	c := &checker{prefix: routerPrefix}
-	s.check(c, rule)
+	s.check(c, rule, s.headcount())
 	if s.Engines.Host == "" {
 		c.addAs("--worker-host", "", "write 127.0.0.1", "an address is needed")
 	}

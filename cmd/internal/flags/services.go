@@ -196,21 +196,17 @@ func (l *Launch) checkNATSListen(c *checker) {
 	}
 }
 
-// checkSelector is check for the selector of one leg.
-func (l *Launch) checkSelector(c *checker) {
+// checkSelector is check for the selector of one leg. A parent has judged what a
+// child's leg inherits.
+func (l *Launch) checkSelector(c *checker, child bool) {
 	l.checkPrometheusHost(c)
-	choices := policy.BuiltNames()
-	if l.Leg == worker.Encode {
-		choices = encodePolicies()
-	}
 	switch {
-	case l.Leg == worker.Decode && l.Policy == policy.Bucket:
-		c.add("policy", l.Policy, "use one of "+strings.Join(builtLegPolicies(), ", "), "bucket is for the prefill leg alone")
-	case policy.Built(l.Policy) && !slices.Contains(choices, l.Policy):
-		c.add("policy", l.Policy, "use one of "+strings.Join(choices, ", "), "policy %s is not for the encode leg", l.Policy)
-	default:
-		c.checkPolicy("policy", l.Policy, choices)
+	case l.Leg == worker.Decode && l.Policy == policy.Bucket && !child:
+		c.add("policy", l.Policy, decodePolicyHint(), "bucket serves the prefill leg only")
+	case l.Leg == worker.Encode && !slices.Contains(encodePolicies(), l.Policy):
+		c.add("policy", l.Policy, "use one of "+strings.Join(encodePolicies(), ", "), "policy %s is not for the encode leg", l.Policy)
 	}
+	c.checkSettings(l.PolicyConfig(l.Policy))
 	l.Breaker.check(c)
 	l.checkCommon(c)
 }

@@ -13,6 +13,7 @@ const (
 	groupWorkers  = "workers"
 	groupPolicy   = "policy"
 	groupLegs     = "legs"
+	groupLoads    = "loads"
 	groupRetries  = "retries"
 	groupHealth   = "health"
 	groupRequests = "requests"
@@ -65,15 +66,9 @@ func launchTable() []Def {
 			set:  setSeconds(func(s *Serve) *time.Duration { return &s.UpstreamPoolIdleTimeout }, 0),
 		},
 		{
-			Name: "policy", Kind: Scalar, Value: "POLICY", Default: policy.DefaultConfig().Policy, Group: groupPolicy, In: choosing, Everyday: true,
+			Name: "policy", Kind: Scalar, Value: "POLICY", Default: policy.CacheAware, Group: groupPolicy, In: choosing, Everyday: true,
 			Help: "How a worker is chosen for a request (--help=policy lists them).",
 			set:  setEnum(func(s *Serve) *string { return &s.Policy }, "policy", policy.Names()),
-		},
-		{
-			Name: "routing-key-headers", Kind: List, Value: "NAME...", Default: "x-smg-routing-key", Group: groupPolicy, In: serving,
-			Help:  "Request headers that may hold the routing key, the first one present is read.",
-			set:   addHeader,
-			clear: func(s *Serve) { s.RoutingKeyHeaders = nil },
 		},
 		{
 			Name: "health-check-interval-secs", Kind: Scalar, Value: "SECS", Default: "60", Group: groupHealth, In: everyProcess,

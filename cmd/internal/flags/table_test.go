@@ -42,7 +42,7 @@ func TestTable(t *testing.T) {
 
 func TestPolicyNotes(t *testing.T) {
 	for _, name := range policy.Names() {
-		if noteOf(name).text == "" {
+		if noteOf(name) == "" {
 			t.Errorf("policy %s has no line for help", name)
 		}
 	}
@@ -51,8 +51,21 @@ func TestPolicyNotes(t *testing.T) {
 func TestDefaults(t *testing.T) {
 	want := Launch{
 		Host: "0.0.0.0", Port: 30000, WorkerStartupTimeout: 1800 * time.Second, WorkerStartupCheckInterval: 30 * time.Second,
-		UpstreamPoolIdleTimeout: 3 * time.Second, Policy: "round_robin", RoutingKeyHeaders: []string{"x-smg-routing-key"},
-		PrefillPolicy: "round_robin", DecodePolicy: "round_robin", EncodePolicy: "consistent_hashing",
+		UpstreamPoolIdleTimeout: 3 * time.Second, Policy: "cache_aware", RoutingKeyHeaders: []string{"x-smg-routing-key"},
+		PrefillPolicy: "cache_aware", DecodePolicy: "cache_aware", EncodePolicy: "consistent_hashing",
+		Policies: policy.Config{
+			Sticky:     policy.StickyConfig{Assignment: "delegate"},
+			LeastLoad:  policy.LeastLoadConfig{KVPressureWeight: 0.15, DefaultThroughput: 2000, MeanTokens: 1024},
+			PowerOfTwo: policy.PowerOfTwoConfig{Metric: "expected_wait"},
+			CacheAware: policy.CacheAwareConfig{
+				Balance: policy.Balance{Abs: 64, Rel: 1.5}, Threshold: 0.3, EvictionInterval: 120 * time.Second, MaxTreeSize: 67108864,
+				BlockSize: 16, UsageSpread: 1, UsageCeiling: 1, Index: "tree", TTL: 180 * time.Second,
+			},
+			PrefixHash: policy.PrefixHashConfig{TokenCount: 256, LoadFactor: 1.25, BalanceAbs: 10},
+			Bucket:     policy.BucketConfig{Balance: policy.Balance{Abs: 64, Rel: 1.5}, Interval: 5 * time.Second},
+			Pins:       policy.PinConfig{Assignment: "random", MaxIdle: 14400 * time.Second, EvictionInterval: 120 * time.Second},
+		},
+		LoadMonitorInterval: 10 * time.Second,
 		Retry:               Retry{Max: 5, Initial: 50 * time.Millisecond, MaxBackoff: 30 * time.Second, Multiplier: 1.5, Jitter: 0.2},
 		Breaker:             Breaker{FailureThreshold: 10, SuccessThreshold: 3, Timeout: time.Minute, Window: 2 * time.Minute},
 		HealthCheckInterval: time.Minute, HealthCheckTimeout: 5 * time.Second, HealthFailureThreshold: 3, HealthSuccessThreshold: 2,
@@ -93,7 +106,7 @@ func TestServeConfig(t *testing.T) {
 	if err := s.Engines.Validate(); err != nil {
 		t.Errorf("what serve accepts the launcher must accept: %v", err)
 	}
-	if cmd.Launch != &s.Launch || s.RequestTimeout != 9*time.Second || s.PolicyLine() != "round_robin" {
+	if cmd.Launch != &s.Launch || s.RequestTimeout != 9*time.Second || s.PolicyLine() != "cache_aware" {
 		t.Errorf("gateway part %+v", s.Launch)
 	}
 }

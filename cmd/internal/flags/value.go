@@ -85,6 +85,70 @@ func setDecimal(field func(*Serve) *float64) func(*Serve, string) error {
 	}
 }
 
+// setFloat takes any number: what it has to be is judged with the policy that reads
+// it.
+func setFloat(field func(*Serve) *float64) func(*Serve, string) error {
+	return func(s *Serve, v string) error {
+		x, err := strconv.ParseFloat(v, 64)
+		if err != nil {
+			return &badValue{fmt.Sprintf("%q is not a number", v), "write a number such as 1.5"}
+		}
+		*field(s) = x
+		return nil
+	}
+}
+
+// setUsage takes a share of something that must not be nothing.
+func setUsage(field func(*Serve) *float64) func(*Serve, string) error {
+	return func(s *Serve, v string) error {
+		x, err := strconv.ParseFloat(v, 64)
+		switch {
+		case err != nil:
+			return &badValue{fmt.Sprintf("%q is not a number", v), "write a number such as 0.9"}
+		case !(x > 0 && x <= 1): // NaN is neither
+			return &badValue{v + " is out of range", "write a number above 0, at most 1"}
+		}
+		*field(s) = x
+		return nil
+	}
+}
+
+// setAnySeconds takes whole seconds, as many as a duration holds.
+func setAnySeconds(field func(*Serve) *time.Duration) func(*Serve, string) error {
+	return func(s *Serve, v string) error {
+		n, err := parseNumber(v, 0, int64(math.MaxInt64/time.Second))
+		if err != nil {
+			return err
+		}
+		*field(s) = time.Duration(n) * time.Second
+		return nil
+	}
+}
+
+// setBoundaries takes whole numbers with commas between them.
+func setBoundaries(s *Serve, v string) error {
+	var all []int
+	for item := range strings.SplitSeq(v, ",") {
+		n, err := strconv.Atoi(item)
+		if err != nil {
+			return &badValue{fmt.Sprintf("%q is not a whole number", item), "write numbers with commas between them, such as 2048,8192"}
+		}
+		all = append(all, n)
+	}
+	s.Policies.Boundaries = all
+	return nil
+}
+
+// both takes a value that two settings share.
+func both(first, second func(*Serve, string) error) func(*Serve, string) error {
+	return func(s *Serve, v string) error {
+		if err := first(s, v); err != nil {
+			return err
+		}
+		return second(s, v)
+	}
+}
+
 // setWords takes arguments in one string, as a shell splits them.
 func setWords(field func(*Serve) *[]string) func(*Serve, string) error {
 	return func(s *Serve, v string) (err error) {
@@ -124,7 +188,7 @@ func setLegPolicy(field func(*Serve) (name *string, set *bool)) func(*Serve, str
 		name, set := field(s)
 		*set = true
 		if v == policy.Passthrough {
-			return &badValue{v + " is for a single worker, not for a leg", "use one of " + strings.Join(builtLegPolicies(), ", ")}
+			return &badValue{v + " is for a single worker, not for a leg", "use one of " + strings.Join(legPolicies(), ", ")}
 		}
 		return setEnum(func(*Serve) *string { return name }, "policy of a leg", legPolicies())(s, v)
 	}

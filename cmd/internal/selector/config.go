@@ -16,7 +16,6 @@ import (
 	"smg/cmd/internal/version"
 	"smg/engine"
 	"smg/legs"
-	"smg/policy"
 	"smg/wire"
 	"smg/worker"
 )
@@ -39,7 +38,7 @@ func New(cfg *flags.Launch, leg worker.Leg, policyName string, replica worker.Re
 	}
 	c := legs.Config{
 		Cluster: cluster, Leg: leg, Replica: replica, Build: version.String(),
-		Policy: policy.Config{Policy: policyName}, Keeper: keeperConfig(cfg), Endpoint: cfg.HealthCheckEndpoint,
+		Policy: cfg.PolicyConfig(policyName), Keeper: keeperConfig(cfg), Endpoint: cfg.HealthCheckEndpoint,
 	}
 	if shared {
 		c.Settle = worker.Settle

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/term"
 
 	"smg/cmd/internal/flags"
+	"smg/cmd/internal/service"
 	"smg/cmd/internal/version"
 	"smg/worker"
 )
@@ -29,7 +30,7 @@ func Read(program, command string, args []string) (cmd *flags.Command, code int)
 		width = 0 // not a terminal: plain lines
 	}
 	cmd, err = flags.Parse(flags.Input{
-		Command: command, Args: args, Env: os.LookupEnv, Width: width,
+		Command: command, Args: args, Env: os.LookupEnv, Width: width, Child: service.IsChild(),
 		Version: program + " " + version.String(), VersionVerbose: version.Verbose(program),
 	})
 	if err == nil {
