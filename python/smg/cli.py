@@ -5,9 +5,16 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
+from smg._check import check
 from smg._exec import run
 
 
 def main() -> NoReturn:
     """Become the Go program, with the arguments of this process."""
-    run("smg", sys.argv[1:])
+    start(sys.argv[1:])
+
+
+def start(args: list[str]) -> NoReturn:
+    """Become the Go program with args, unless the launcher refuses them."""
+    check(args)
+    run("smg", args)

@@ -15,7 +15,7 @@ import pytest
 def launch(root, tmp_path):
     """Return a function that starts `python -m smg` with a shell script as its program."""
 
-    def start(script: str | None, *args: str, **env: str) -> subprocess.Popen:
+    def start(script: str | None, *args: str, module: str = "smg", **env: str) -> subprocess.Popen:
         if script is not None:
             program = tmp_path / "smg"
             program.write_text("#!/bin/sh\n" + textwrap.dedent(script))
@@ -24,7 +24,7 @@ def launch(root, tmp_path):
         environ.update(PYTHONPATH=str(root / "python"), PYTHONDONTWRITEBYTECODE="1", SMG_BIN_DIR=str(tmp_path))
         environ.update(env)
         return subprocess.Popen(
-            [sys.executable, "-m", "smg", *args],
+            [sys.executable, "-m", module, *args],
             env=environ,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -80,3 +80,90 @@ def test_program_of_another_system(launch, tmp_path):
     assert p.returncode == 1
     assert err.startswith(f"error: cannot run {tmp_path / 'smg'}: ")
     assert "Traceback" not in err
+
+
+def ends(p: subprocess.Popen) -> tuple[int, str, str]:
+    out, err = p.communicate(timeout=20)
+    return p.returncode, out.strip(), err
+
+
+GO = 'echo "$@"'
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "launch --pd-disaggregation --decode-policy bucket",
+        "--decode-policy=bucket",
+        "start --decode_policy bucket --enable-igw",
+        "serve --backend sim --router-decode-policy bucket",
+    ],
+)
+def test_cli_32_bucket_decodes(launch, args):
+    code, out, err = ends(launch(GO, *args.split()))
+    assert (code, out) == (2, "")
+    assert "invalid choice 'bucket'" in err
+    assert "prefill-policy bucket" in err
+    assert "passthrough" not in err
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "launch --pd-disaggregation --policy bucket",
+        "--pd-disaggregation --policy=bucket --prefill http://p 8998",
+        "serve --prefill-replicas 2 --decode-replicas 2 --router-policy bucket",
+        "serve --prefill-args --router-policy --router-policy bucket",
+    ],
+)
+def test_cli_33_bucket_in_front_of_legs(launch, args):
+    assert ends(launch(GO, *args.split()))[:2] == (2, "")
+
+
+def test_cli_34_bucket_in_front_of_workers(launch):
+    code, out, err = ends(launch(GO, "--worker-urls", "http://w1", "http://w2", "--policy", "bucket"))
+    assert (code, out) == (2, "")
+    assert err.splitlines() == [
+        "error: invalid choice 'bucket' (choose from random, round_robin, passthrough, cache_aware, "
+        "power_of_two, least_load, prefix_hash, consistent_hashing, manual)",
+        "  --policy bucket",
+        "  hint: use --prefill-policy bucket: it serves the prefill leg only",
+    ]
+
+
+def test_cli_34_bucket_by_the_environment(launch):
+    code, _, err = ends(launch(GO, "launch", SMG_FLAG_POLICY="bucket"))
+    assert code == 2
+    assert "  SMG_FLAG_POLICY=bucket\n" in err
+    assert ends(launch(GO, "launch", "--policy", "random", SMG_FLAG_POLICY="bucket"))[0] == 0
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        "launch --pd-disaggregation --prefill-policy bucket --decode-policy power_of_two",
+        "launch --policy random",
+        "launch --policy bucket --policy random",  # the last counts here; the program refuses two
+        "launch --policy bucket --help",
+        "launch --policy",
+        "--cluster bucket",
+        "serve --backend sim -- --router-policy bucket",
+        "serve --backend sim --policy bucket",  # the program says to write --router-policy
+        "serve --prefill-args --router-policy=bucket --decode-replicas 1",
+        "selector --leg prefill --policy bucket",
+        "sim --policy bucket",
+        "",
+    ],
+)
+def test_cli_32_what_the_program_judges(launch, args):
+    assert ends(launch(GO, *args.split())) == (0, args, "")
+
+
+@pytest.mark.parametrize("args", [["--policy", "bucket"], ["--policy=bucket"]])
+def test_cli_76_launch_router_refuses(launch, args):
+    assert ends(launch(GO, *args, module="smg.launch_router"))[:2] == (2, "")
+
+
+def test_cli_76_launch_router_is_launch(launch):
+    p = launch('echo "$$ $@"; exit 7', "--policy", "random", module="smg.launch_router")
+    assert ends(p) == (7, f"{p.pid} launch --policy random", "")

@@ -131,3 +131,10 @@ def test_77_versions_agree(venv, version):
 def test_source_checkout_knows_its_version(root, version):
     code = f"import sys; sys.path.insert(0, {str(root / 'python')!r}); import smg; print(smg.__version__)"
     assert output(sys.executable, "-B", "-S", "-c", code).strip() == version
+
+
+def test_cli_34_launcher_knows_the_policies_of_the_program(venv):
+    code = "from smg._check import POLICIES; print(*POLICIES, sep=', ')"
+    names = output(venv / "bin" / "python", "-c", code).strip()
+    done = subprocess.run([venv / "bin" / "smg", "launch", "--policy", "fastest"], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1] == f"  hint: use one of {names}"
