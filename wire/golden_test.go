@@ -137,6 +137,10 @@ func recordings() []recording {
 			BootstrapHost: "10.0.0.1", BootstrapPort: 8998, BootstrapSource: "cli", Conflict: "bootstrap_port_conflict",
 			RegisteredAt: time.Date(2026, 1, 2, 3, 4, 5, 678901234, time.UTC),
 		}},
+		{name: "worker-limits", codec: specCodec, want: &worker.Spec{
+			ID: testID(1), URL: "http://10.0.0.1:8000",
+			Overload: worker.OverloadLimits{Waiting: 5, TokenUsage: 0.75}, LoadInterval: 2 * time.Second,
+		}},
 		{name: "select-full", codec: askCodec, want: &Select{
 			Lease: worker.LeaseID{Incarnation: incarnation, Plan: 7, Leg: worker.Encode, Item: 65535},
 			Model: "ラマ\xff", Target: "+3\xfe",

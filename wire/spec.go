@@ -33,6 +33,10 @@ func AppendSpec(buf []byte, s *worker.Spec) ([]byte, error) {
 		BootstrapPort:   uint32(s.BootstrapPort),
 		BootstrapSource: s.BootstrapSource,
 		Conflict:        s.Conflict,
+
+		OverloadWaiting:    uint64(s.Overload.Waiting),
+		OverloadTokenUsage: s.Overload.TokenUsage,
+		LoadIntervalUs:     uint64(s.LoadInterval.Microseconds()),
 	}
 	for _, from := range s.Models {
 		m.Models = append(m.Models, &wirepb.Model{Id: from.ID, Aliases: from.Aliases})
@@ -92,10 +96,26 @@ func checkSpec(s *worker.Spec) error {
 	if err := checkFinite("the cost", s.Cost); err != nil {
 		return err
 	}
+	if err := checkLoad(s); err != nil {
+		return err
+	}
 	if err := checkModels(s.Models); err != nil {
 		return err
 	}
 	return checkLabels(s.Labels)
+}
+
+// checkLoad is what holds for the limits that a worker has of its own.
+func checkLoad(s *worker.Spec) error {
+	switch o := s.Overload; {
+	case o.Waiting < 0:
+		return fmt.Errorf("an overload limit of %d waiting requests", o.Waiting)
+	case !(o.TokenUsage >= 0 && o.TokenUsage <= 1): // NaN too
+		return fmt.Errorf("an overload limit of token usage %v", o.TokenUsage)
+	case s.LoadInterval < 0 || s.LoadInterval%time.Microsecond != 0:
+		return fmt.Errorf("a load interval of %v", s.LoadInterval)
+	}
+	return nil
 }
 
 func checkModels(models []worker.Model) error {
@@ -147,6 +167,12 @@ func decodeSpec(m *wirepb.Worker) (*worker.Spec, error) {
 	if m.BootstrapPort > math.MaxUint16 {
 		return nil, fmt.Errorf("bootstrap port %d", m.BootstrapPort)
 	}
+	if m.OverloadWaiting > math.MaxInt {
+		return nil, fmt.Errorf("an overload limit of %d waiting requests", m.OverloadWaiting)
+	}
+	if m.LoadIntervalUs > uint64(math.MaxInt64/time.Microsecond) {
+		return nil, fmt.Errorf("a load interval of %d µs", m.LoadIntervalUs)
+	}
 	s := &worker.Spec{
 		ID:              id,
 		URL:             m.Url,
@@ -160,6 +186,8 @@ func decodeSpec(m *wirepb.Worker) (*worker.Spec, error) {
 		BootstrapPort:   uint16(m.BootstrapPort),
 		BootstrapSource: m.BootstrapSource,
 		Conflict:        m.Conflict,
+		Overload:        worker.OverloadLimits{Waiting: int(m.OverloadWaiting), TokenUsage: m.OverloadTokenUsage},
+		LoadInterval:    time.Duration(m.LoadIntervalUs) * time.Microsecond,
 	}
 	if int64(s.Priority) != m.Priority {
 		return nil, fmt.Errorf("priority %d", m.Priority)

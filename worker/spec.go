@@ -58,6 +58,12 @@ type Spec struct {
 	Priority int
 	Cost     float64
 
+	// Overload is the worker's own limits, in place of the fleet's.
+	Overload OverloadLimits
+	// LoadInterval is how often the worker wants to be asked for its load; 0 leaves
+	// it to the fleet.
+	LoadInterval time.Duration
+
 	// BootstrapHost and BootstrapPort are where decode workers meet a prefill
 	// worker; port 0 means none. BootstrapSource says who decided it.
 	BootstrapHost   string

@@ -1268,8 +1268,12 @@ type Worker struct {
 	BootstrapSource  string                 `protobuf:"bytes,12,opt,name=bootstrap_source,json=bootstrapSource,proto3" json:"bootstrap_source,omitempty"`
 	RegisteredUnixNs int64                  `protobuf:"fixed64,13,opt,name=registered_unix_ns,json=registeredUnixNs,proto3" json:"registered_unix_ns,omitempty"` // exact: it orders workers
 	Conflict         string                 `protobuf:"bytes,14,opt,name=conflict,proto3" json:"conflict,omitempty"`                                             // why it is never chosen
-	unknownFields    protoimpl.UnknownFields
-	sizeCache        protoimpl.SizeCache
+	// Limits of its own; 0 is none.
+	OverloadWaiting    uint64  `protobuf:"varint,15,opt,name=overload_waiting,json=overloadWaiting,proto3" json:"overload_waiting,omitempty"`
+	OverloadTokenUsage float64 `protobuf:"fixed64,16,opt,name=overload_token_usage,json=overloadTokenUsage,proto3" json:"overload_token_usage,omitempty"`
+	LoadIntervalUs     uint64  `protobuf:"varint,17,opt,name=load_interval_us,json=loadIntervalUs,proto3" json:"load_interval_us,omitempty"` // 0 is the fleet's
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Worker) Reset() {
@@ -1398,6 +1402,27 @@ func (x *Worker) GetConflict() string {
 		return x.Conflict
 	}
 	return ""
+}
+
+func (x *Worker) GetOverloadWaiting() uint64 {
+	if x != nil {
+		return x.OverloadWaiting
+	}
+	return 0
+}
+
+func (x *Worker) GetOverloadTokenUsage() float64 {
+	if x != nil {
+		return x.OverloadTokenUsage
+	}
+	return 0
+}
+
+func (x *Worker) GetLoadIntervalUs() uint64 {
+	if x != nil {
+		return x.LoadIntervalUs
+	}
+	return 0
 }
 
 type Model struct {
@@ -2046,7 +2071,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x06models\x18\b \x03(\tR\x06models\"A\n" +
 	"\x06Policy\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
-	"\x05reads\x18\x02 \x03(\x0e2\r.smg.v1.ReadsR\x05reads\"\x8e\x04\n" +
+	"\x05reads\x18\x02 \x03(\x0e2\r.smg.v1.ReadsR\x05reads\"\x95\x05\n" +
 	"\x06Worker\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x1d\n" +
@@ -2062,7 +2087,10 @@ const file_wire_proto_rawDesc = "" +
 	"\x0ebootstrap_port\x18\v \x01(\rR\rbootstrapPort\x12)\n" +
 	"\x10bootstrap_source\x18\f \x01(\tR\x0fbootstrapSource\x12,\n" +
 	"\x12registered_unix_ns\x18\r \x01(\x10R\x10registeredUnixNs\x12\x1a\n" +
-	"\bconflict\x18\x0e \x01(\tR\bconflict\x1a9\n" +
+	"\bconflict\x18\x0e \x01(\tR\bconflict\x12)\n" +
+	"\x10overload_waiting\x18\x0f \x01(\x04R\x0foverloadWaiting\x120\n" +
+	"\x14overload_token_usage\x18\x10 \x01(\x01R\x12overloadTokenUsage\x12(\n" +
+	"\x10load_interval_us\x18\x11 \x01(\x04R\x0eloadIntervalUs\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"1\n" +
