@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 
@@ -22,22 +23,27 @@ type keeping struct {
 // watchWorkers follows who exists until ctx ends. The workers that are there first
 // are taken in together.
 func (s *Service) watchWorkers(ctx context.Context) error {
-	var initial []*worker.Spec
-	synced := false
+	initial, synced := map[worker.ID]*worker.Spec{}, false
 	bucket := bus.NewBucket(s.bus, s.cfg.Cluster.Workers())
 	return bucket.Watch(ctx, bus.Events[worker.ID, worker.Spec]{
-		Put: func(_ worker.ID, spec *worker.Spec) {
+		Put: func(id worker.ID, spec *worker.Spec) {
 			switch {
 			case spec.Leg != s.cfg.Leg:
+				if s.registry.Lookup(id) != nil { // it was of this leg before
+					s.remove(id)
+				}
 			case synced:
 				s.add(spec)
 			default:
-				initial = append(initial, spec)
+				initial[id] = spec
 			}
 		},
-		Delete: func(id worker.ID) { s.remove(id) },
+		Delete: func(id worker.ID) {
+			delete(initial, id)
+			s.remove(id)
+		},
 		Synced: func() {
-			s.add(initial...)
+			s.add(slices.Collect(maps.Values(initial))...)
 			initial, synced = nil, true
 		},
 	})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -303,6 +305,63 @@ func TestWorkersComeAndGo(t *testing.T) {
 			t.Errorf("picked %s, which was removed", pick.Worker.URL)
 		}
 	}
+}
+
+// A worker that comes back on another leg, its removal unseen, is nobody's here.
+func TestAWorkerChangesItsLeg(t *testing.T) {
+	b := start(t, nil)
+	b.put(t, spec(1, "m"), spec(2, "m"))
+	b.ready(t, 2)
+	moved := spec(1, "m")
+	moved.Leg = worker.Prefill
+	b.put(t, moved)
+	bustest.Await(t, "the worker to be gone", func() bool { return len(b.registry.Workers()) == 1 })
+	if n := len(b.keeperIDs()); n != 1 {
+		t.Errorf("%d workers are kept, want 1", n)
+	}
+}
+
+func (b *bench) keeperIDs() []worker.ID {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Collect(maps.Keys(b.keepers))
+}
+
+// Labels of a replacement are taken while requests run, whose count stays.
+func TestPolicies(t *testing.T) {
+	t.Run("IF-7_a_replacement_with_new_labels_keeps_the_count", func(t *testing.T) {
+		b := start(t, nil)
+		w := spec(1, "m")
+		b.put(t, w)
+		b.ready(t, 1)
+		for plan := range uint64(3) {
+			pick, err := b.ask(plan+1, "m")
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.leases(t, worker.Entry{Kind: worker.EntryStart, Lease: worker.Lease{ID: worker.LeaseID{Incarnation: 1, Plan: plan + 1}, Worker: pick.Worker.ID}})
+		}
+		again := spec(1, "m")
+		again.Labels, again.RegisteredAt = map[string]string{"zone": "b"}, again.RegisteredAt.Add(time.Hour)
+		b.put(t, again)
+		bustest.Await(t, "the new labels", func() bool { return b.registry.Lookup(w.ID).Spec.Labels["zone"] == "b" })
+		if n := b.active(w.ID); n != 3 {
+			t.Errorf("%d calls are counted, want 3", n)
+		}
+		if err := b.workers.Delete(t.Context(), w.ID); err != nil {
+			t.Fatal(err)
+		}
+		bustest.Await(t, "the removal", func() bool { return len(b.registry.Workers()) == 0 })
+		b.put(t, spec(1, "m"))
+		bustest.Await(t, "its return", func() bool { return len(b.registry.Workers()) == 1 })
+		if n := b.active(w.ID); n != 3 {
+			t.Errorf("%d calls are counted after a removal, want 3", n)
+		}
+		for plan := range uint64(3) {
+			b.leases(t, worker.Entry{Kind: worker.EntryEnd, Lease: worker.Lease{ID: worker.LeaseID{Incarnation: 1, Plan: plan + 1}}, Outcome: worker.Success})
+		}
+		bustest.Await(t, "the count to fall", func() bool { return b.active(w.ID) == 0 })
+	})
 }
 
 func TestReplicaBeatsSayWhatItReads(t *testing.T) {

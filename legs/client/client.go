@@ -53,7 +53,10 @@ type Deps struct {
 	Bus *bus.Conn
 	// Workers is where worker records are kept. The client watches it, so whoever
 	// puts records into it has them put again after a loss of the bucket.
-	Workers    *bus.Bucket[worker.ID, worker.Spec]
+	Workers *bus.Bucket[worker.ID, worker.Spec]
+	// Heard, if not nil, is told of every worker that is registered, once the copy
+	// knows it, and with nil of every removal. It must not block for long.
+	Heard      func(worker.ID, *worker.Spec)
 	Local      []Local
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
@@ -65,6 +68,7 @@ type Client struct {
 	cfg      Config
 	bus      *bus.Conn
 	workers  *bus.Bucket[worker.ID, worker.Spec]
+	told     func(worker.ID, *worker.Spec)
 	log      *slog.Logger
 	now      func() time.Time
 	plans    *worker.Plans
@@ -106,6 +110,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 		cfg: cfg, bus: d.Bus, workers: d.Workers, log: d.Log, now: d.Now, plans: worker.NewPlans(cfg.Incarnation),
 		// The copy counts nothing: what is in flight here is with the lease writers.
 		registry: worker.NewRegistry(worker.NewFold(), 0),
+		told:     d.Heard,
 		changed:  make(chan struct{}, 1),
 		joined:   make(chan struct{}),
 		heard:    make(chan struct{}),
@@ -116,6 +121,9 @@ func New(cfg Config, d Deps) (*Client, error) {
 		}, []string{"leg", "reason"}),
 		waiting:  waiting{asks: map[worker.LeaseID]asked{}},
 		failures: failures{at: map[worker.ID]time.Time{}},
+	}
+	if c.told == nil {
+		c.told = func(worker.ID, *worker.Spec) {}
 	}
 	c.ready.Store(&readiness{})
 	for _, l := range cfg.Legs {

@@ -277,6 +277,46 @@ func TestReadinessFollowsTheFleet(t *testing.T) {
 
 // TestPolicies holds the acceptance cases of counting that concern the ingress's
 // side and the selector's together.
+// Whoever registers workers hears of all, and of those who go.
+func TestOthersHearOfTheFleet(t *testing.T) {
+	var mu sync.Mutex
+	heard := map[worker.ID]*worker.Spec{}
+	var f *fleet
+	f = start(t, false, func(_ *Config, d *Deps) {
+		if err := d.Workers.Put(t.Context(), spec(1)); err != nil {
+			t.Fatal(err)
+		}
+		d.Heard = func(id worker.ID, s *worker.Spec) {
+			mu.Lock()
+			defer mu.Unlock()
+			if heard[id] = s; s == nil {
+				delete(heard, id)
+			}
+		}
+	})
+	knows := func(n int) func() bool {
+		return func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(heard) == n && len(f.Workers()) == n
+		}
+	}
+	bustest.Await(t, "the one that was there", knows(1))
+	if err := f.workers.Put(t.Context(), spec(2)); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Await(t, "another one", knows(2))
+	if err := f.workers.Delete(t.Context(), spec(1).ID); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Await(t, "a removal", knows(1))
+	f.Offer(spec(3))
+	f.Withdraw(spec(3).ID)
+	if n := len(f.Workers()); n != 1 {
+		t.Errorf("%d workers after one was offered and withdrawn, want 1", n)
+	}
+}
+
 func TestPolicies(t *testing.T) {
 	t.Run("IF-9_pairs_from_many_goroutines", func(t *testing.T) {
 		f := start(t, true)

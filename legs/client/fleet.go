@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -70,26 +71,37 @@ func (c *Client) Offer(s *worker.Spec) {
 	c.change()
 }
 
+// Withdraw takes back what was offered.
+func (c *Client) Withdraw(id worker.ID) {
+	c.registry.Remove(id)
+	c.change()
+}
+
 // watchWorkers keeps the copy of who exists. Those that are there first are taken
 // in together.
 func (c *Client) watchWorkers(ctx context.Context) error {
-	var initial []*worker.Spec
-	synced := false
+	initial, synced := map[worker.ID]*worker.Spec{}, false
 	return c.workers.Watch(ctx, bus.Events[worker.ID, worker.Spec]{
-		Put: func(_ worker.ID, s *worker.Spec) {
+		Put: func(id worker.ID, s *worker.Spec) {
 			if !synced {
-				initial = append(initial, s)
+				initial[id] = s
 				return
 			}
 			c.registry.Put(s)
+			c.told(id, s)
 			c.change()
 		},
 		Delete: func(id worker.ID) {
+			delete(initial, id)
 			c.registry.Remove(id)
+			c.told(id, nil)
 			c.change()
 		},
 		Synced: func() {
-			c.registry.Put(initial...)
+			c.registry.Put(slices.Collect(maps.Values(initial))...)
+			for id, s := range initial {
+				c.told(id, s)
+			}
 			initial, synced = nil, true
 			c.synced.Store(true)
 			c.change()
