@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
-	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -31,19 +28,12 @@ type Found struct {
 	Labels  map[string]string
 }
 
-// Store keeps worker records where every service sees them.
+// Store keeps worker records where every service sees them. It is safe for
+// concurrent use.
 type Store interface {
 	Put(ctx context.Context, s *worker.Spec) error
-}
-
-// Candidate is a worker to be brought in.
-type Candidate struct {
-	URL string // as typed
-	Leg worker.Leg
-	// BootstrapPort is where decode workers meet a prefill worker; 0 is none.
-	// BootstrapSource says who gave it.
-	BootstrapPort   uint16
-	BootstrapSource string
+	// Delete removes a record, whoever put it. That there is none is no error.
+	Delete(ctx context.Context, id worker.ID) error
 }
 
 // Config is which workers are brought in, and how patiently.
@@ -101,12 +91,42 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Registrar registers the workers it was given, each as soon as it answers.
+// Why a worker is not added or removed. What of it is said to people is said where
+// its URL is known.
+var (
+	ErrRegistered  = errors.New("the worker is registered already")
+	ErrRegistering = errors.New("the worker is being registered already")
+	ErrUnknown     = errors.New("there is no such worker")
+	ErrFull        = errors.New("too many workers are being registered")
+)
+
+const (
+	maxJobs  = 1000 // that wait for their worker
+	maxTries = 200  // at the same time
+	// goneWithin bounds the wait to hear of a removal of one's own.
+	goneWithin = 2 * time.Second
+)
+
+// Registrar registers workers, each as soon as it answers, and removes them. It is
+// safe for concurrent use.
 type Registrar struct {
 	cfg    Config
 	prober Prober
 	store  Store
 	log    *slog.Logger
+	poke   chan struct{} // holds one: who exists has changed
+	slots  chan struct{} // holds the tries that run, at most
+
+	// Held while a worker that is registered is stored again or removed, and before mu.
+	writing sync.Mutex
+
+	mu    sync.Mutex
+	start func(*job) // nil unless Run runs
+	jobs  map[worker.ID]*job
+	own   map[worker.ID]*worker.Spec  // registered here
+	heard map[worker.ID]*worker.Spec  // registered by anybody, as the store tells
+	gone  map[worker.ID]chan struct{} // closed when the store tells of the removal
+	last  time.Time                   // the youngest time of registration given out
 }
 
 // NewRegistrar is a registrar that does nothing yet. See [Registrar.Run].
@@ -114,138 +134,211 @@ func NewRegistrar(cfg Config, prober Prober, store Store, log *slog.Logger) (*Re
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	return &Registrar{cfg: cfg, prober: prober, store: store, log: log}, nil
+	return &Registrar{
+		cfg: cfg, prober: prober, store: store, log: log, poke: make(chan struct{}, 1), slots: make(chan struct{}, maxTries),
+		jobs: map[worker.ID]*job{}, own: map[worker.ID]*worker.Spec{}, heard: map[worker.ID]*worker.Spec{}, gone: map[worker.ID]chan struct{}{},
+	}, nil
 }
 
-// Run registers every worker and returns when all are, or when ctx ends. A worker
-// that does not answer is asked again until it does.
+// Run registers the workers of the configuration and those that are added, until
+// ctx ends. One of the configuration that does not answer is asked until it does.
 func (r *Registrar) Run(ctx context.Context) error {
-	begun := time.Now().Truncate(time.Millisecond)
 	var wg sync.WaitGroup
-	addresses := map[address]string{}
-	for i, c := range r.cfg.Workers {
+	defer wg.Wait()
+	if err := r.open(func(j *job) {
+		ctx, cancel := context.WithCancel(ctx)
+		j.cancel = cancel
+		wg.Go(func() {
+			defer cancel()
+			r.run(ctx, j)
+		})
+	}); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-r.poke:
+			r.settle(ctx)
+		case <-ctx.Done():
+			r.mu.Lock()
+			r.start = nil
+			r.mu.Unlock()
+			return nil
+		}
+	}
+}
+
+// open starts the jobs there are, those of the configuration first.
+func (r *Registrar) open(start func(*job)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.cfg.Workers {
 		s, err := specOf(c)
 		if err != nil {
 			return err // NewRegistrar has checked them all
 		}
-		// A millisecond apart, so that workers keep the order they were given in.
-		s.RegisteredAt = begun.Add(time.Duration(i) * time.Millisecond)
-		r.settle(s, addresses)
-		wg.Go(func() { r.register(ctx, s) })
+		// Now, and each after the one before, so that workers keep the order they were
+		// given in.
+		s.RegisteredAt = r.stamp()
+		r.begin(s, true)
 	}
-	wg.Wait()
+	r.start = start
+	for _, j := range r.jobs {
+		start(j)
+	}
 	return nil
 }
 
-// address is where decode workers meet a prefill worker.
-type address struct {
-	host string
-	port uint16
-}
-
-// settle marks a worker whose bootstrap address an earlier one has: decode could
-// not tell them apart. taken holds the addresses of the earlier ones.
-func (r *Registrar) settle(s *worker.Spec, taken map[address]string) {
-	if s.BootstrapPort == 0 {
-		return
-	}
-	at := address{s.BootstrapHost, s.BootstrapPort}
-	if first, ok := taken[at]; ok {
-		s.Conflict = "bootstrap_port_conflict: " + first + " has the bootstrap address " + at.host + ":" + strconv.Itoa(int(at.port)) + " already"
-		r.log.Warn("worker will not be chosen", slog.String("worker", s.URL), slog.String("reason", s.Conflict))
-		return
-	}
-	taken[at] = s.URL
-}
-
-// register is one worker's job.
-func (r *Registrar) register(ctx context.Context, s *worker.Spec) {
-	if !sleep(ctx, r.cfg.Delay) {
-		return
-	}
-	log := r.log.With(slog.String("worker", s.URL))
-	last, interval := "", r.cfg.Interval
-	tries := max(int(math.Ceil(0.9*float64(r.cfg.Timeout)/float64(r.cfg.Interval))), 3)
-	for try := 1; ; try++ {
-		err := r.try(ctx, s)
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		if msg := err.Error(); msg != last {
-			log.Warn("worker is not answering", slog.String("reason", msg), slog.Duration("next_try", interval),
-				slog.String("hint", "start it, or correct its URL"))
-			last = msg
-		}
-		if try == tries {
-			interval = r.cfg.Retry
-			log.Error("worker did not answer in time", slog.Duration("startup_timeout", r.cfg.Timeout), slog.Duration("next_try", interval))
-		}
-		if !sleep(ctx, interval) {
-			return
-		}
+// begin makes a job. r.mu is held.
+func (r *Registrar) begin(s *worker.Spec, forever bool) {
+	j := &job{asked: s, forever: forever, done: make(chan struct{}), since: time.Now()}
+	r.jobs[s.ID] = j
+	if r.start != nil {
+		r.start(j)
 	}
 }
 
-// try asks the worker once and, if it answers, writes its record.
-func (r *Registrar) try(ctx context.Context, s *worker.Spec) error {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
-	defer cancel()
-	if !r.cfg.DisableHealth {
-		if err := r.prober.Health(ctx, s.URL, r.cfg.Endpoint); err != nil {
-			return err
-		}
+// Add begins to register a worker, of which s is what [SpecOf] gave and what the
+// caller added to it, and returns at once. The worker is registered as soon as it
+// answers; one that does not within Config.Timeout is not. The error is
+// ErrRegistered, ErrRegistering or ErrFull.
+func (r *Registrar) Add(s *worker.Spec) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.jobs[s.ID] != nil:
+		return ErrRegistering
+	case r.own[s.ID] != nil || r.heard[s.ID] != nil:
+		return ErrRegistered
+	case len(r.jobs) >= maxJobs:
+		return ErrFull
 	}
-	found, err := r.prober.Discover(ctx, s.URL)
-	if err != nil {
+	s = s.Clone()
+	s.RegisteredAt = time.Time{}
+	r.begin(s, false)
+	r.log.Info("worker is going to be registered", slog.String("worker", s.URL), slog.String("worker_id", s.ID.String()), slog.String("leg", s.Leg.String()))
+	return nil
+}
+
+// Remove removes a worker, whoever registered it, and ends a registration of it
+// that runs here. When it returns nil the worker can be added again. The error is
+// ErrUnknown, or the store's, and then the worker may still be there.
+func (r *Registrar) Remove(ctx context.Context, id worker.ID) error {
+	stored, err := r.stop(ctx, id)
+	if err != nil || !stored {
 		return err
 	}
-	s.Runtime, s.Labels, s.Models = found.Runtime, found.Labels, nil
-	for _, m := range found.Models {
-		s.Models = append(s.Models, worker.Model{ID: m})
+	heard, err := r.delete(ctx, id)
+	if err != nil {
+		return fmt.Errorf("removing the worker: %w", err)
 	}
-	if err := r.store.Put(ctx, s.Clone()); err != nil {
-		return fmt.Errorf("writing the worker's record: %w", err)
+	r.changed()
+	r.log.Info("worker removed", slog.String("worker_id", id.String()))
+	// A little later everybody knows, if there is a bus. Until it is known here a worker
+	// that is added again would look registered.
+	ctx, cancel := context.WithTimeout(ctx, goneWithin)
+	defer cancel()
+	select {
+	case <-heard:
+	case <-ctx.Done():
 	}
-	r.log.Info("worker registered", slog.String("worker", s.URL), slog.String("worker_id", s.ID.String()), slog.String("leg", s.Leg.String()),
-		slog.String("model", s.ModelID()), slog.String("runtime", string(s.Runtime)))
 	return nil
 }
 
-// defaultPriority is a worker's that nobody gave another.
-const defaultPriority = 50
-
-// specOf is what is known of a candidate before it answers.
-func specOf(c Candidate) (*worker.Spec, error) {
-	u, err := worker.CanonicalURL(c.URL)
-	if err != nil {
-		return nil, err
+// stop ends the job of a worker, if it has one, and says whether there may be a
+// record of it.
+func (r *Registrar) stop(ctx context.Context, id worker.ID) (stored bool, err error) {
+	r.mu.Lock()
+	j := r.jobs[id]
+	stored = r.own[id] != nil || r.heard[id] != nil
+	switch {
+	case j == nil && !stored:
+		r.mu.Unlock()
+		return false, ErrUnknown
+	case j == nil:
+		r.mu.Unlock()
+		return true, nil
+	case j.cancel == nil: // Run has not begun
+		delete(r.jobs, id)
+		close(j.done)
+	default:
+		j.cancel()
 	}
-	parsed, err := url.Parse(u)
-	if err != nil {
-		return nil, fmt.Errorf("parsing the worker's URL: %w", err)
+	r.mu.Unlock()
+	select {
+	case <-j.done:
+	case <-ctx.Done():
+		return false, fmt.Errorf("waiting for the worker's registration to end: %w", ctx.Err())
 	}
-	host := parsed.Hostname()
-	if strings.Contains(host, ":") {
-		host = "[" + host + "]" // engines expect IPv6 addresses in brackets
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !stored && !j.stored {
+		r.log.Info("worker is not going to be registered", slog.String("worker", j.asked.URL), slog.String("worker_id", id.String()))
 	}
-	source := c.BootstrapSource
-	if source == "" {
-		source = "default"
-	}
-	return &worker.Spec{
-		ID: worker.IDOf(u), URL: u, Leg: c.Leg, Mode: worker.HTTP, Priority: defaultPriority, Cost: 1,
-		BootstrapHost: host, BootstrapPort: c.BootstrapPort, BootstrapSource: source,
-	}, nil
+	return stored || j.stored, nil
 }
 
-// sleep waits for d and says whether ctx is still alive.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
+// delete deletes a worker's record. heard is closed once the store has told of it.
+func (r *Registrar) delete(ctx context.Context, id worker.ID) (heard <-chan struct{}, err error) {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	r.mu.Lock()
+	gone := r.gone[id]
+	if gone == nil { // else somebody else removes it too
+		gone = make(chan struct{})
+		r.gone[id] = gone
+	}
+	r.mu.Unlock()
+	if err := r.store.Delete(ctx, id); err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.own, id)
+	return gone, nil
+}
+
+// Heard takes what the store tells: that s is registered under id, by whomever, or,
+// if s is nil, that nobody is.
+func (r *Registrar) Heard(id worker.ID, s *worker.Spec) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.changed()
+	if s != nil {
+		r.heard[id] = s
+		if own := r.own[id]; own != nil && s.RegisteredAt.After(own.RegisteredAt) {
+			delete(r.own, id) // another process has registered it since
+		}
+		return
+	}
+	if r.heard[id] != nil { // else it was removed before it was registered here
+		delete(r.own, id)
+	}
+	delete(r.heard, id)
+	if gone := r.gone[id]; gone != nil {
+		close(gone)
+		delete(r.gone, id)
+	}
+}
+
+// Job is the registration of a worker that runs here, or whose end the store has
+// not told of yet.
+func (r *Registrar) Job(id worker.ID) (Job, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if j := r.jobs[id]; j != nil {
+		return Job{Worker: j.asked, Trying: j.trying, Reason: j.reason, Since: j.since}, true
+	}
+	if s := r.own[id]; s != nil && r.heard[id] == nil {
+		return Job{Worker: s, Trying: true, Since: s.RegisteredAt}, true
+	}
+	return Job{}, false
+}
+
+// changed has Run look at conflicts anew.
+func (r *Registrar) changed() {
 	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
+	case r.poke <- struct{}{}:
+	default: // it is going to
 	}
 }

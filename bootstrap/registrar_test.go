@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,22 +43,75 @@ func (p *prober) Health(_ context.Context, url, _ string) error {
 
 func (p *prober) Discover(context.Context, string) (Found, error) { return p.found, p.err }
 
-// memory is a store that fails as often as told.
+var errStore = errors.New("no bus")
+
+// memory is a store that fails as often as told, and tells of itself after a lag.
 type memory struct {
 	mu    sync.Mutex
 	fails int
-	specs []*worker.Spec
+	specs []*worker.Spec // as they were put
+	now   map[worker.ID]*worker.Spec
+
+	lag  time.Duration
+	due  time.Time                     // when the last news are told
+	hear func(worker.ID, *worker.Spec) // may be nil
 }
 
-func (m *memory) Put(_ context.Context, s *worker.Spec) error {
+func (m *memory) Put(_ context.Context, s *worker.Spec) error { return m.change(s.ID, s) }
+
+func (m *memory) Delete(_ context.Context, id worker.ID) error { return m.change(id, nil) }
+
+func (m *memory) change(id worker.ID, s *worker.Spec) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.fails > 0 {
 		m.fails--
-		return errors.New("no bus")
+		return errStore
 	}
-	m.specs = append(m.specs, s)
+	if m.now == nil {
+		m.now = map[worker.ID]*worker.Spec{}
+	}
+	if s == nil {
+		delete(m.now, id)
+	} else {
+		m.specs = append(m.specs, s)
+		m.now[id] = s
+	}
+	if m.hear != nil {
+		due := time.Now().Add(m.lag)
+		if !due.After(m.due) {
+			due = m.due.Add(time.Nanosecond) // in order
+		}
+		m.due = due
+		time.AfterFunc(time.Until(due), func() { m.hear(id, s) })
+	}
 	return nil
+}
+
+// urls are those that are stored now.
+func (m *memory) urls() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var urls []string
+	for _, s := range m.now {
+		urls = append(urls, s.URL)
+	}
+	slices.Sort(urls)
+	return urls
+}
+
+// conflicts are the URLs of those that are not to be chosen now.
+func (m *memory) conflicts() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var urls []string
+	for _, s := range m.now {
+		if s.Conflict != "" {
+			urls = append(urls, s.URL)
+		}
+	}
+	slices.Sort(urls)
+	return urls
 }
 
 func registrar(t *testing.T, p Prober, s Store, change func(*Config)) *Registrar {
@@ -74,15 +128,69 @@ func registrar(t *testing.T, p Prober, s Store, change func(*Config)) *Registrar
 	return r
 }
 
+// long is enough for every worker that answers.
+const long = 100 * time.Hour
+
+// pass lets d of fake time pass, and all that happens in it.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// run runs a registrar for a time.
+func run(t *testing.T, r *Registrar, d time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	if err := r.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// running runs a registrar of no workers until stop is called, and has it hear what
+// the store tells.
+func running(t *testing.T, p *prober, m *memory, change func(*Config)) (r *Registrar, stop func()) {
+	t.Helper()
+	r = registrar(t, p, m, func(c *Config) {
+		c.Workers = nil
+		if change != nil {
+			change(c)
+		}
+	})
+	m.hear = r.Heard
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1) // one: Run's result
+	go func() { done <- r.Run(ctx) }()
+	synctest.Wait()
+	return r, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		pass(m.lag) // the last news are told
+	}
+}
+
+// asked is a worker as somebody asks for it.
+func asked(t *testing.T, url string, change func(*worker.Spec)) *worker.Spec {
+	t.Helper()
+	s, err := SpecOf(url, worker.Regular)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(s)
+	}
+	return s
+}
+
 func TestRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &prober{found: Found{Runtime: worker.SGLang, Models: []string{"m", "lora"}, Labels: map[string]string{"tp_size": "2"}}}
 		m := &memory{}
 		began := time.Now()
 		r := registrar(t, p, m, func(c *Config) { c.Workers = []Candidate{{URL: "http://w1:8000/"}} })
-		if err := r.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		run(t, r, long)
 		want := []*worker.Spec{{
 			ID: worker.IDOf("http://w1:8000"), URL: "http://w1:8000", Runtime: worker.SGLang,
 			Models: []worker.Model{{ID: "m"}, {ID: "lora"}}, Labels: map[string]string{"tp_size": "2"},
@@ -125,9 +233,7 @@ func TestWorkersKeepTheirOrder(t *testing.T) {
 				c.Workers = append(c.Workers, Candidate{URL: u})
 			}
 		})
-		if err := r.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		run(t, r, long)
 		if m.specs[0].URL != urls[2] {
 			t.Errorf("%s was registered first, want the one that answered first", m.specs[0].URL)
 		}
@@ -169,9 +275,7 @@ func TestTries(t *testing.T) {
 				m := &memory{fails: tt.fails}
 				r := registrar(t, p, m, tt.change)
 				began := time.Now()
-				if err := r.Run(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				run(t, r, long)
 				var got []time.Duration
 				for _, at := range p.asked[url] {
 					got = append(got, at.Sub(began))
@@ -191,11 +295,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &prober{goods: map[string]int{"http://w1:8000": 1 << 30}}
 		m := &memory{}
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Hour)
-		defer cancel()
-		if err := registrar(t, p, m, nil).Run(ctx); err != nil {
-			t.Fatal(err)
-		}
+		run(t, registrar(t, p, m, nil), long)
 		if len(m.specs) != 0 {
 			t.Errorf("a worker that never answered was registered")
 		}
@@ -207,9 +307,7 @@ func TestGateway(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := &prober{goods: map[string]int{"http://w1:8000": 1 << 30}}
 			m := &memory{}
-			if err := registrar(t, p, m, func(c *Config) { c.DisableHealth = true }).Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			run(t, registrar(t, p, m, func(c *Config) { c.DisableHealth = true }), long)
 			if len(m.specs) != 1 || len(p.asked) != 0 {
 				t.Errorf("%d records after %d probes, want 1 after 0", len(m.specs), len(p.asked))
 			}
@@ -229,27 +327,4 @@ func TestValidateReportsEveryFault(t *testing.T) {
 			t.Errorf("error %q does not mention %q", err, want)
 		}
 	}
-}
-
-func TestBootstrapConflict(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &memory{}
-		r := registrar(t, &prober{}, m, func(c *Config) {
-			c.Workers = []Candidate{
-				{URL: "http://p:1", Leg: worker.Prefill, BootstrapPort: 8998, BootstrapSource: "cli"},
-				{URL: "http://p:2", Leg: worker.Prefill, BootstrapPort: 8998, BootstrapSource: "cli"},
-				{URL: "http://p:3", Leg: worker.Prefill, BootstrapPort: 8999, BootstrapSource: "cli"},
-				{URL: "http://p:4", Leg: worker.Prefill},
-				{URL: "http://p:5", Leg: worker.Prefill},
-			}
-		})
-		if err := r.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		for _, s := range m.specs {
-			if got, want := s.Conflict != "", s.URL == "http://p:2"; got != want {
-				t.Errorf("%s: conflict %q", s.URL, s.Conflict)
-			}
-		}
-	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"smg/bootstrap"
 	"smg/engine"
 	"smg/wire"
 	"smg/worker"
@@ -40,6 +41,14 @@ type Fleet interface {
 	// Readiness is whether the fleet can serve, and how many of all workers are
 	// ready. Probes call it: it must neither lock nor walk the registry.
 	Readiness() (ready bool, healthy, total int)
+}
+
+// Registrar brings workers into the fleet and takes them out. It is safe for
+// concurrent use. See [bootstrap.Registrar], whose errors it has.
+type Registrar interface {
+	Add(s *worker.Spec) error
+	Remove(ctx context.Context, id worker.ID) error
+	Job(id worker.ID) (bootstrap.Job, bool)
 }
 
 // Config is what an operator decides about the API.

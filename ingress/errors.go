@@ -35,6 +35,7 @@ const (
 	envelope  form = iota // the gateway's own: type, code, message, param
 	openai                // invalid_request_error, as OpenAI's API words it
 	text                  // plain text
+	bare                  // error and code, as the routes of workers have it
 	eventForm             // an event stream of one error and its end
 )
 
@@ -61,7 +62,7 @@ func (p *problem) write(w http.ResponseWriter) {
 		return
 	case envelope:
 		h.Set(errorCodeHeader, p.code)
-	case openai:
+	case openai, bare:
 	}
 	b := p.json()
 	h.Set("Content-Type", "application/json")
@@ -72,6 +73,9 @@ func (p *problem) write(w http.ResponseWriter) {
 
 // json is the problem's body, without a line end.
 func (p *problem) json() []byte {
+	if p.form == bare {
+		return p.bare()
+	}
 	type fields struct {
 		Type    string  `json:"type"`
 		Code    any     `json:"code"`
@@ -88,6 +92,17 @@ func (p *problem) json() []byte {
 	b, err := json.Marshal(map[string]fields{"error": f})
 	if err != nil { // strings and numbers always marshal
 		return []byte(`{"error":{"type":"Internal Server Error","code":"internal_error","message":"","param":null}}`)
+	}
+	return b
+}
+
+func (p *problem) bare() []byte {
+	b, err := json.Marshal(struct {
+		Error string `json:"error"`
+		Code  string `json:"code"`
+	}{p.message, p.code})
+	if err != nil { // strings always marshal
+		return []byte(`{"error":"","code":"INTERNAL_SERVER_ERROR"}`)
 	}
 	return b
 }

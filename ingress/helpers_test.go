@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"smg/bootstrap"
 	"smg/engine"
 	"smg/wire"
 	"smg/worker"
@@ -158,6 +160,36 @@ func (f *fakeFleet) Readiness() (ready bool, healthy, total int) {
 	return f.ready.Load(), healthy, len(f.workers)
 }
 
+// fakeRegistrar keeps book of what it is asked, and answers as it is told.
+type fakeRegistrar struct {
+	mu                sync.Mutex
+	added             []*worker.Spec
+	removed           []worker.ID
+	jobs              map[worker.ID]bootstrap.Job
+	addErr, removeErr error
+}
+
+func (f *fakeRegistrar) Add(s *worker.Spec) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.added = append(f.added, s)
+	return f.addErr
+}
+
+func (f *fakeRegistrar) Remove(ctx context.Context, id worker.ID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.removed = append(f.removed, id)
+	return errors.Join(f.removeErr, ctx.Err())
+}
+
+func (f *fakeRegistrar) Job(id worker.ID) (bootstrap.Job, bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	j, ok := f.jobs[id]
+	return j, ok
+}
+
 // gateway is a running Server with what it stands on.
 type gateway struct {
 	*Server
@@ -166,6 +198,7 @@ type gateway struct {
 	url      string
 	selector *fakeSelector
 	fleet    *fakeFleet
+	workers  *fakeRegistrar
 	engines  *engine.Client
 	registry *prometheus.Registry
 	log      *logBuffer
@@ -204,6 +237,7 @@ func start(tb testing.TB, urls []string, opts ...option) *gateway {
 	g := &gateway{tb: tb, registry: newRegistry(), log: &logBuffer{}, done: make(chan error, 1)}
 	g.selector = &fakeSelector{open: map[worker.LeaseID]int{}, ends: map[worker.LeaseID][]ending{}}
 	g.fleet = &fakeFleet{selector: g.selector}
+	g.workers = &fakeRegistrar{jobs: map[worker.ID]bootstrap.Job{}}
 	for _, u := range urls {
 		spec := &worker.Spec{ID: worker.IDOf(u), URL: u, Runtime: worker.Generic, Models: []worker.Model{{ID: "m"}}, Priority: 50, Cost: 1}
 		g.selector.workers = append(g.selector.workers, spec)
@@ -218,7 +252,7 @@ func start(tb testing.TB, urls []string, opts ...option) *gateway {
 	cfg.Retry.Attempts = 1 // tests of retries say so
 	cfg.Grace = 2 * time.Second
 	deps := Deps{
-		Selector: g.selector, Dispatcher: g.engines, Fleet: g.fleet, Registerer: g.registry, Now: time.Now,
+		Selector: g.selector, Dispatcher: g.engines, Fleet: g.fleet, Registrar: g.workers, Registerer: g.registry, Now: time.Now,
 		Reads: func(worker.Leg) wire.Reads { return wire.ReadsKey | wire.ReadsImplicitKey },
 		Log:   slog.New(slog.NewTextHandler(g.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
 	}

@@ -33,12 +33,15 @@ func (x *exchange) read(rt *route, r *http.Request) (b []byte, held int64, err e
 		forsake(x.w, r)
 		return nil, held, p
 	}
-	limit := x.srv.cfg.MaxPayloadBytes
+	limit, flag := x.srv.cfg.MaxPayloadBytes, " (--max-payload-size)"
+	if rt.maxBody > 0 && rt.maxBody < limit {
+		limit, flag = rt.maxBody, ""
+	}
 	if rt.plain && !isJSON(r.Header.Get("Content-Type")) {
 		return refuse(&problem{status: http.StatusUnsupportedMediaType, form: text, message: "send the body with Content-Type: application/json"})
 	}
 	if r.ContentLength > limit {
-		return refuse(tooLarge(limit))
+		return refuse(tooLarge(limit, flag))
 	}
 	room := r.ContentLength
 	if room < 0 {
@@ -58,7 +61,7 @@ func (x *exchange) read(rt *route, r *http.Request) (b []byte, held int64, err e
 		case err != nil:
 			return nil, held, err
 		case int64(len(b)) > limit:
-			return refuse(tooLarge(limit))
+			return refuse(tooLarge(limit, flag))
 		case whole:
 			return b, held, nil
 		}
@@ -113,8 +116,8 @@ func (x *exchange) unread(err error) error {
 	return gatewayProblem(http.StatusBadRequest, "request_body_aborted", "the request body could not be read to its end: %v", err)
 }
 
-func tooLarge(limit int64) *problem {
-	return gatewayProblem(http.StatusRequestEntityTooLarge, "request_body_too_large", "the request body is larger than the limit of %d bytes (--max-payload-size)", limit)
+func tooLarge(limit int64, flag string) *problem {
+	return gatewayProblem(http.StatusRequestEntityTooLarge, "request_body_too_large", "the request body is larger than the limit of %d bytes%s", limit, flag)
 }
 
 // parse scans the body and gathers what the policies read.

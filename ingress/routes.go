@@ -15,9 +15,11 @@ import (
 type route struct {
 	path    string
 	methods []string
-	// info answers from what the gateway knows; nil for inference routes, which
-	// have the rest.
+	// info answers reading requests from what the gateway knows, act all others with
+	// a change of the fleet; both are nil for inference routes, which have the rest.
 	info     http.HandlerFunc
+	act      func(*exchange, *http.Request) error
+	maxBody  int64 // 0: as large as the configuration allows
 	check    body.Check
 	prompts  body.Count
 	endpoint string // in metrics
@@ -26,7 +28,10 @@ type route struct {
 	plain    bool   // faults of the body are plain text
 }
 
-const chatPath = "/v1/chat/completions"
+const (
+	chatPath    = "/v1/chat/completions"
+	workersPath = "/workers"
+)
 
 // routeTable is every path that the gateway answers.
 func (s *Server) routeTable() map[string]*route {
@@ -37,7 +42,8 @@ func (s *Server) routeTable() map[string]*route {
 		{path: "/liveness", methods: get, info: s.health},
 		{path: "/readiness", methods: get, info: s.readiness},
 		{path: "/v1/models", methods: get, info: s.models},
-		{path: "/workers", methods: get, info: s.workers},
+		{path: workersPath, methods: append(get, http.MethodPost), info: s.workers, act: s.addWorker},
+		{path: workersPath + "/", methods: append(get, http.MethodDelete), info: s.worker, act: s.removeWorker},
 		{path: chatPath, methods: post, check: body.CheckChat, prompts: body.CountChat, endpoint: "chat", idPrefix: "chatcmpl-", media: true},
 		{path: "/v1/completions", methods: post, check: body.CheckCompletions, prompts: body.CountCompletions, endpoint: "completions", idPrefix: "cmpl-"},
 		{path: "/generate", methods: post, check: body.CheckGenerate, prompts: body.CountGenerate, endpoint: "generate", idPrefix: "gnt-", plain: true},
@@ -52,21 +58,34 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.active.Add(1)
 	defer s.active.Add(-1)
 	defer s.report(r)
-	rt := s.routes[r.URL.Path]
-	if rt == nil || rt.info != nil || r.Method != http.MethodPost {
-		forsake(w, r)
-	}
+	rt := s.route(r.URL.Path)
 	switch {
 	case rt == nil:
+		forsake(w, r)
 		w.WriteHeader(http.StatusNotFound)
 	case !slices.Contains(rt.methods, r.Method):
+		forsake(w, r)
 		w.Header().Set("Allow", strings.Join(rt.methods, ", "))
 		w.WriteHeader(http.StatusMethodNotAllowed)
-	case rt.info != nil:
+	case rt.info != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead):
+		forsake(w, r)
 		s.inform(w, r, rt.info)
+	case rt.act != nil:
+		s.act(w, r, rt)
 	default:
 		s.infer(w, r, rt)
 	}
+}
+
+// route finds a path's. Those of single workers have the path of them all.
+func (s *Server) route(path string) *route {
+	if one, ok := strings.CutPrefix(path, workersPath+"/"); ok {
+		if one == "" {
+			return nil
+		}
+		path = workersPath + "/"
+	}
+	return s.routes[path]
 }
 
 // report logs a panic, which is a fault of this program, and lets it cut the one
@@ -101,5 +120,22 @@ func (s *Server) inform(w http.ResponseWriter, r *http.Request, answer http.Hand
 	defer x.close()
 	x.watch.begin(taking)
 	answer(w, r)
+	_ = x.finish() // a client that has left needs no error
+}
+
+// act answers a request that changes the fleet.
+func (s *Server) act(w http.ResponseWriter, r *http.Request, rt *route) {
+	x := s.open(w, r)
+	defer x.close()
+	err := rt.act(x, r)
+	var p *problem
+	switch {
+	case err == nil:
+	case errors.As(err, &p):
+		x.watch.begin(taking)
+		p.write(w)
+	default:
+		panic(http.ErrAbortHandler) // nobody waits for an answer
+	}
 	_ = x.finish() // a client that has left needs no error
 }

@@ -25,6 +25,7 @@ type Deps struct {
 	Selector   Selector
 	Dispatcher Dispatcher
 	Fleet      Fleet
+	Registrar  Registrar
 	// Reads is what a leg's policies read of a request now. What no policy reads is
 	// not looked for, and a leg is sent only what it reads. It is called for each
 	// request.
@@ -40,6 +41,7 @@ type Server struct {
 	selector   Selector
 	dispatcher Dispatcher
 	fleet      Fleet
+	registrar  Registrar
 	log        *slog.Logger
 	now        func() time.Time
 	metrics    *metrics
@@ -69,7 +71,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		return nil, fmt.Errorf("registering the metrics of the API: %w", err)
 	}
 	s := &Server{
-		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet,
+		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar,
 		log: d.Log, now: d.Now, metrics: m, reads: d.Reads, rooms: rooms,
 		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}),
 	}

@@ -42,21 +42,21 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 	for i, sel := range selectors {
 		local[i] = sel
 	}
-	rec := &records{bucket: bus.NewBucket(conn, cluster.Workers()), log: g.log}
+	rec := newRecords(bus.NewBucket(conn, cluster.Workers()), g.log)
+	registrar, err := g.registrar(rec, prober)
+	if err != nil {
+		return nil, fleet{}, err
+	}
 	c, err := client.New(client.Config{
 		Cluster: cluster, Name: g.name(), Incarnation: incarnation, Legs: modeOf(cfg).Legs(),
 		PlanTimeout: cfg.PlanTimeout, FailDegraded: cfg.FailDegraded,
-	}, client.Deps{Bus: conn, Workers: rec.bucket, Local: local, Log: g.log, Registerer: g.reg, Now: time.Now})
+	}, client.Deps{Bus: conn, Workers: rec.bucket, Heard: registrar.Heard, Local: local, Log: g.log, Registerer: g.reg, Now: time.Now})
 	if err != nil {
 		return nil, fleet{}, err
 	}
-	rec.offer = c.Offer
-	registration, err := g.registration(rec, prober)
-	if err != nil {
-		return nil, fleet{}, err
-	}
+	rec.alone = c
 	server, err := ingress.New(ingressConfig(cfg), ingress.Deps{
-		Selector: c, Dispatcher: engines, Fleet: c, Log: g.log, Registerer: g.reg, Now: time.Now,
+		Selector: c, Dispatcher: engines, Fleet: c, Registrar: registrar, Log: g.log, Registerer: g.reg, Now: time.Now,
 		Reads: c.Reads,
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 		}})
 	}
 	return append(stages,
-		registration,
+		registration(registrar, prober),
 		service.Stage{Name: "API", Run: func(ctx context.Context) error {
 			if service.IsChild() {
 				hear(ctx, c)
@@ -139,11 +139,15 @@ func (g *Gateway) name() string {
 	return host + ":" + port
 }
 
-// registration registers the workers that the command line names.
-func (g *Gateway) registration(rec *records, prober *engine.Prober) (service.Stage, error) {
-	registrar, err := bootstrap.NewRegistrar(registrarConfig(g.cfg), discoverer{selector.Prober{Engines: prober}}, rec, g.log)
+// registrar registers the workers that the command line names, and those that are
+// added.
+func (g *Gateway) registrar(rec *records, prober *engine.Prober) (*bootstrap.Registrar, error) {
+	return bootstrap.NewRegistrar(registrarConfig(g.cfg), discoverer{selector.Prober{Engines: prober}}, rec, g.log)
+}
+
+func registration(r *bootstrap.Registrar, prober *engine.Prober) service.Stage {
 	return service.Stage{Name: "registration", Run: func(ctx context.Context) error {
 		defer prober.Close()
-		return idle(ctx, registrar.Run)
-	}}, err
+		return r.Run(ctx)
+	}}
 }

@@ -168,12 +168,3 @@ func (g *Gateway) serveMetrics(gatherer prometheus.Gatherer) service.Stage {
 		return service.ServePage(ctx, g.metrics, gatherer, g.log)
 	}}
 }
-
-// idle runs f and then waits for ctx: a stage that ends ends the gateway.
-func idle(ctx context.Context, f func(context.Context) error) error {
-	if err := f(ctx); err != nil {
-		return err
-	}
-	<-ctx.Done()
-	return nil
-}

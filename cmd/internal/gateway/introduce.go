@@ -42,7 +42,7 @@ func (g *Gateway) Introduce() {
 	if n := named(cfg); n > 0 {
 		con.Say("waiting   for %s (asked every %s, for up to %s)", terminal.Counted(n, "worker"), terminal.Plain(cfg.WorkerStartupCheckInterval), terminal.Plain(cfg.WorkerStartupTimeout))
 	} else {
-		con.Say("note      no worker is named: until another service registers one, every request is answered with 404")
+		con.Say("note      no worker is named: until one is added (POST /workers), every request is answered with 404")
 	}
 }
 

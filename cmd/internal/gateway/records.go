@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,36 +11,73 @@ import (
 	"smg/worker"
 )
 
-// offer makes a worker usable here alone. It may be nil.
-type offer func(*worker.Spec)
-
-// records keeps worker records in the bus's bucket. While there is no bus they are
-// offered to this process alone, and put into the bucket once it is there.
-type records struct {
-	bucket *bus.Bucket[worker.ID, worker.Spec]
-	offer  offer
-	log    *slog.Logger
-
-	mu      sync.Mutex
-	all     []*worker.Spec // registered here, in any order
-	pending []*worker.Spec // not in the bucket yet
+// alone is how a worker is made known to this process alone. Nil where nobody here
+// would use it.
+type alone interface {
+	Offer(s *worker.Spec)
+	Withdraw(id worker.ID)
 }
 
-// Put stores a record, or will. It is safe for concurrent use.
+// records keeps worker records in the bus's bucket. While there is no bus they are
+// offered to this process alone, and put into the bucket once it is there. It is
+// safe for concurrent use.
+type records struct {
+	bucket *bus.Bucket[worker.ID, worker.Spec]
+	alone  alone
+	log    *slog.Logger
+
+	// Held while the bucket is written, so that no older record overwrites a newer one
+	// or its removal. It is taken before mu.
+	writing sync.Mutex
+
+	mu      sync.Mutex
+	all     map[worker.ID]*worker.Spec // registered here
+	pending map[worker.ID]*worker.Spec // not in the bucket yet
+}
+
+func newRecords(bucket *bus.Bucket[worker.ID, worker.Spec], log *slog.Logger) *records {
+	return &records{bucket: bucket, log: log, all: map[worker.ID]*worker.Spec{}, pending: map[worker.ID]*worker.Spec{}}
+}
+
+// Put stores a record, or will.
 func (r *records) Put(ctx context.Context, spec *worker.Spec) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
 	err := r.bucket.Put(ctx, spec)
 	if err != nil && !r.later(ctx, err) {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.all = append(r.all, spec)
+	r.all[spec.ID] = spec
+	delete(r.pending, spec.ID)
 	if err != nil {
 		r.log.Warn("worker is not known to other services yet", slog.String("worker", spec.URL), slog.Any("reason", err))
-		r.pending = append(r.pending, spec)
-		if r.offer != nil {
-			r.offer(spec)
+		r.pending[spec.ID] = spec
+		if r.alone != nil {
+			r.alone.Offer(spec)
 		}
+	}
+	return nil
+}
+
+// Delete removes a record. One that is not in the bucket yet needs no bus.
+func (r *records) Delete(ctx context.Context, id worker.ID) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	r.mu.Lock()
+	pending := r.pending[id] != nil
+	r.mu.Unlock()
+	err := r.bucket.Delete(ctx, id)
+	if err != nil && (!pending || !r.later(ctx, err)) {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, id)
+	delete(r.pending, id)
+	if pending && r.alone != nil {
+		r.alone.Withdraw(id)
 	}
 	return nil
 }
@@ -64,26 +100,48 @@ func (r *records) run(ctx context.Context) error {
 			return nil
 		case <-t.C:
 		}
-		r.mu.Lock()
-		pending := r.pending
-		r.mu.Unlock()
-		for _, spec := range pending {
-			if err := r.bucket.Put(ctx, spec); err != nil {
-				break // the bus says itself what is wrong with it
-			}
-			r.mu.Lock()
-			r.pending = slices.DeleteFunc(slices.Clone(r.pending), func(s *worker.Spec) bool { return s == spec })
-			r.mu.Unlock()
+		for r.retry(ctx) { // one after another, while the bus takes them
 		}
 	}
+}
+
+// retry puts one pending record and says whether that went well.
+func (r *records) retry(ctx context.Context) bool {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	spec := r.anyPending()
+	if spec == nil || r.bucket.Put(ctx, spec) != nil {
+		return false // the bus says itself what is wrong with it
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pending[spec.ID] == spec {
+		delete(r.pending, spec.ID)
+	}
+	return true
+}
+
+func (r *records) anyPending() *worker.Spec {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, spec := range r.pending {
+		return spec
+	}
+	return nil
 }
 
 // model is what the first worker serves, "" if there is none or it names none.
 func (r *records) model() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.all) == 0 {
+	var first *worker.Spec
+	for _, s := range r.all {
+		if first == nil || s.Compare(first) < 0 {
+			first = s
+		}
+	}
+	if first == nil {
 		return ""
 	}
-	return slices.MinFunc(r.all, func(a, b *worker.Spec) int { return a.RegisteredAt.Compare(b.RegisteredAt) }).ModelID()
+	return first.ModelID()
 }

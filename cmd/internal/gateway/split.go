@@ -25,8 +25,9 @@ func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, 
 		if err != nil {
 			return nil, fleet{}, err
 		}
-		rec := &records{bucket: bus.NewBucket(conn, cluster.Workers()), log: g.log}
-		registration, err := g.registration(rec, engine.NewProber(nil))
+		rec := newRecords(bus.NewBucket(conn, cluster.Workers()), g.log)
+		prober := engine.NewProber(nil)
+		registrar, err := g.registrar(rec, prober)
 		if err != nil {
 			return nil, fleet{}, err
 		}
@@ -52,14 +53,17 @@ func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, 
 			}},
 			{Name: "worker records", Run: rec.run},
 			{Name: "copy of worker records", Run: func(ctx context.Context) error {
-				// It tells nobody, but puts again what the bucket may lose.
-				return rec.bucket.Watch(ctx, bus.Events[worker.ID, worker.Spec]{})
+				// It also puts again what the bucket may lose.
+				return rec.bucket.Watch(ctx, bus.Events[worker.ID, worker.Spec]{
+					Put:    registrar.Heard,
+					Delete: func(id worker.ID) { registrar.Heard(id, nil) },
+				})
 			}},
 		}
 		for _, c := range f.selectors {
 			stages = append(stages, service.Stage{Name: c.Name(), Run: c.Run})
 		}
-		return append(stages, registration, service.Stage{Name: f.ingress.Name(), Run: f.ingress.Run}),
+		return append(stages, registration(registrar, prober), service.Stage{Name: f.ingress.Name(), Run: f.ingress.Run}),
 			fleet{rec, remote{f.client, apiURL(g.api)}}, nil
 	}
 }

@@ -1,0 +1,102 @@
+package bootstrap
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"strconv"
+
+	"smg/worker"
+)
+
+// sharedLabel is the label of workers that may have one bootstrap address, since a
+// server beside them answers there for all.
+const sharedLabel = "shared_bootstrap"
+
+// sameAddress says whether decode workers could not tell a from b.
+func sameAddress(a, b *worker.Spec) bool {
+	return a.BootstrapPort != 0 && a.BootstrapPort == b.BootstrapPort && a.BootstrapHost == b.BootstrapHost &&
+		(a.Labels[sharedLabel] != "true" || b.Labels[sharedLabel] != "true")
+}
+
+// conflict says who had the bootstrap address of s before, "" for nobody. r.mu is
+// held.
+func (r *Registrar) conflict(s *worker.Spec) string {
+	if s.BootstrapPort == 0 {
+		return ""
+	}
+	var first *worker.Spec
+	for o := range r.others(s.ID) {
+		if sameAddress(o, s) && o.Compare(s) < 0 && (first == nil || o.Compare(first) < 0) {
+			first = o
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	return "bootstrap_port_conflict: " + first.URL + " has the bootstrap address " + s.BootstrapHost + ":" + strconv.Itoa(int(s.BootstrapPort)) + " already"
+}
+
+// others are all workers but one that have a place in the order of workers: those
+// who are registered, by whomever, and those whom the command line names. r.mu is
+// held.
+func (r *Registrar) others(id worker.ID) iter.Seq[*worker.Spec] {
+	return func(yield func(*worker.Spec) bool) {
+		for other, s := range r.own {
+			if other != id && !yield(s) {
+				return
+			}
+		}
+		for other, s := range r.heard {
+			if other != id && r.own[other] == nil && !yield(s) {
+				return
+			}
+		}
+		for other, j := range r.jobs {
+			if other != id && !j.asked.RegisteredAt.IsZero() && r.own[other] == nil && r.heard[other] == nil && !yield(j.asked) {
+				return
+			}
+		}
+	}
+}
+
+// settle stores the workers registered here anew of whom it has changed whether
+// somebody else has their bootstrap address.
+func (r *Registrar) settle(ctx context.Context) {
+	r.writing.Lock() // a worker that is being removed must not come back
+	defer r.writing.Unlock()
+	var changed []*worker.Spec
+	r.mu.Lock()
+	for _, s := range r.own {
+		if c := r.conflict(s); c != s.Conflict {
+			s = s.Clone()
+			s.Conflict = c
+			changed = append(changed, s)
+		}
+	}
+	r.mu.Unlock()
+	for _, s := range changed {
+		if err := r.store.Put(ctx, s.Clone()); err != nil {
+			if ctx.Err() == nil {
+				r.log.Error("what has become of a bootstrap conflict could not be stored", slog.String("worker", s.URL), slog.Any("error", err))
+			}
+			continue
+		}
+		r.mu.Lock()
+		if old := r.own[s.ID]; old != nil && old.RegisteredAt.Equal(s.RegisteredAt) {
+			r.own[s.ID] = s
+		}
+		r.mu.Unlock()
+		r.tell(s)
+	}
+}
+
+// tell logs what a conflict, or its end, means.
+func (r *Registrar) tell(s *worker.Spec) {
+	if s.Conflict == "" {
+		r.log.Info("worker may be chosen: nobody else has its bootstrap address any more", slog.String("worker", s.URL))
+		return
+	}
+	r.log.Warn("worker will not be chosen", slog.String("worker", s.URL), slog.String("reason", s.Conflict),
+		slog.String("hint", "start one of the two engines with another bootstrap port, or label both "+sharedLabel+"=true if they share a server"))
+}

@@ -1,0 +1,165 @@
+package bootstrap
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"smg/worker"
+)
+
+// Job is the registration of a worker as it stands.
+type Job struct {
+	Worker *worker.Spec // as asked for; not to be changed
+	// Trying says that the worker is being asked now; between tries the job waits.
+	Trying bool
+	Reason string    // of the last try that failed, "" before
+	Since  time.Time // of the last change
+}
+
+// job is the registration of a worker that is not registered yet.
+type job struct {
+	// asked is the worker as asked for. A time of registration in it is kept; without
+	// one it is that of the first good answer.
+	asked   *worker.Spec
+	forever bool // it is not given up
+	done    chan struct{}
+
+	// Guarded by Registrar.mu.
+	cancel context.CancelFunc // nil until it runs
+	stored bool               // its record may be
+	trying bool
+	reason string
+	since  time.Time
+}
+
+// note keeps what has become of a job.
+func (r *Registrar) note(j *job, trying bool, reason string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	j.trying, j.reason, j.since = trying, reason, time.Now()
+}
+
+// run is one job, from its first try to a registered worker, to the last try that
+// it has, or to the end of ctx.
+func (r *Registrar) run(ctx context.Context, j *job) {
+	defer r.end(j)
+	if !sleep(ctx, r.cfg.Delay) {
+		return
+	}
+	log := r.log.With(slog.String("worker", j.asked.URL))
+	last, interval := "", r.cfg.Interval
+	tries := max(int(math.Ceil(0.9*float64(r.cfg.Timeout)/float64(r.cfg.Interval))), 3)
+	for try := 1; ; try++ {
+		r.note(j, true, last)
+		err := r.try(ctx, j)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		msg := err.Error()
+		if msg != last {
+			log.Warn("worker is not answering", slog.String("reason", msg), slog.Duration("next_try", interval),
+				slog.String("hint", "start it, or correct its URL"))
+			last = msg
+		}
+		r.note(j, false, last)
+		switch {
+		case try == tries && !j.forever:
+			log.Error("worker did not answer in time and is not registered", slog.Duration("startup_timeout", r.cfg.Timeout),
+				slog.String("reason", last), slog.String("hint", "add it again once it answers"))
+			return
+		case try == tries:
+			interval = r.cfg.Retry
+			log.Error("worker did not answer in time", slog.Duration("startup_timeout", r.cfg.Timeout), slog.Duration("next_try", interval))
+		}
+		if !sleep(ctx, interval) {
+			return
+		}
+	}
+}
+
+// end gives the job's id free.
+func (r *Registrar) end(j *job) {
+	r.mu.Lock()
+	delete(r.jobs, j.asked.ID)
+	r.mu.Unlock()
+	close(j.done)
+	r.changed() // somebody may have waited for its bootstrap address
+}
+
+// try asks the worker once and, if it answers, writes its record.
+func (r *Registrar) try(ctx context.Context, j *job) error {
+	select {
+	case r.slots <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-r.slots }()
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
+	defer cancel()
+	if !r.cfg.DisableHealth {
+		if err := r.prober.Health(ctx, j.asked.URL, r.cfg.Endpoint); err != nil {
+			return err
+		}
+	}
+	found, err := r.prober.Discover(ctx, j.asked.URL)
+	if err != nil {
+		return err
+	}
+	s := merged(j.asked, found)
+	if err := r.register(ctx, j, s); err != nil {
+		return fmt.Errorf("writing the worker's record: %w", err)
+	}
+	r.log.Info("worker registered", slog.String("worker", s.URL), slog.String("worker_id", s.ID.String()), slog.String("leg", s.Leg.String()),
+		slog.String("model", s.ModelID()), slog.String("runtime", string(s.Runtime)))
+	if s.Conflict != "" {
+		r.tell(s)
+	}
+	return nil
+}
+
+// register gives the worker its place in the order of workers and stores it.
+func (r *Registrar) register(ctx context.Context, j *job, s *worker.Spec) error {
+	r.mu.Lock()
+	j.stored = true
+	if s.RegisteredAt.IsZero() {
+		s.RegisteredAt = r.stamp()
+	}
+	s.Conflict = r.conflict(s)
+	r.own[s.ID] = s // before it is stored: who comes after it must see it
+	r.mu.Unlock()
+	err := r.store.Put(ctx, s.Clone())
+	if err != nil {
+		r.mu.Lock()
+		if r.own[s.ID] == s {
+			delete(r.own, s.ID)
+		}
+		r.mu.Unlock()
+	}
+	return err
+}
+
+// stamp is the time of a registration: now, but after all that were given out. r.mu
+// is held.
+func (r *Registrar) stamp() time.Time {
+	now := time.Now().Truncate(time.Millisecond)
+	if !now.After(r.last) {
+		now = r.last.Add(time.Millisecond)
+	}
+	r.last = now
+	return now
+}
+
+// sleep waits for d and says whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

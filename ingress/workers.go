@@ -1,0 +1,158 @@
+package ingress
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+
+	"smg/bootstrap"
+	"smg/worker"
+)
+
+type workerList struct {
+	Workers []workerCard `json:"workers"`
+	Total   int          `json:"total"`
+	Stats   workerStats  `json:"stats"`
+}
+
+type workerStats struct {
+	Prefill int `json:"prefill_count"`
+	Decode  int `json:"decode_count"`
+	Regular int `json:"regular_count"`
+}
+
+type workerCard struct {
+	ID              string            `json:"id"`
+	URL             string            `json:"url"`
+	ModelID         string            `json:"model_id,omitempty"`
+	Models          []workerModel     `json:"models"`
+	WorkerType      string            `json:"worker_type"`
+	ConnectionMode  string            `json:"connection_mode"`
+	RuntimeType     string            `json:"runtime_type"`
+	Labels          map[string]string `json:"labels"`
+	Priority        int               `json:"priority"`
+	Cost            float64           `json:"cost"`
+	BootstrapHost   string            `json:"bootstrap_host,omitempty"`
+	BootstrapPort   uint16            `json:"bootstrap_port,omitempty"`
+	BootstrapSource string            `json:"bootstrap_source,omitempty"`
+	Conflict        string            `json:"conflict,omitempty"`
+	Healthy         bool              `json:"is_healthy"`
+	Status          string            `json:"status"`
+	Load            int               `json:"load"`
+	HTTP2           bool              `json:"http2"`
+	Overload        *overloadCard     `json:"overload,omitempty"`
+	LoadInterval    float64           `json:"load_monitor_interval_secs,omitempty"`
+	Job             *jobCard          `json:"job_status,omitempty"`
+}
+
+type overloadCard struct {
+	Waiting    int     `json:"waiting_requests,omitempty"`
+	TokenUsage float64 `json:"token_usage,omitempty"`
+}
+
+type workerModel struct {
+	ID      string   `json:"id"`
+	Aliases []string `json:"aliases,omitempty"`
+}
+
+// workers lists who is registered. A query model=m keeps those that serve m by id
+// or alias, and those with no model list.
+func (s *Server) workers(w http.ResponseWriter, r *http.Request) {
+	want := r.URL.Query().Get("model")
+	list := workerList{Workers: []workerCard{}}
+	for _, m := range s.fleet.Workers() {
+		if want != "" && !serves(m.Spec, want) {
+			continue
+		}
+		switch m.Spec.Leg {
+		case worker.Regular:
+			list.Stats.Regular++
+		case worker.Prefill:
+			list.Stats.Prefill++
+		case worker.Decode:
+			list.Stats.Decode++
+		case worker.Encode: // counted in the total alone
+		}
+		list.Workers = append(list.Workers, card(m, s.fleet.Active(m.Spec.ID)))
+	}
+	list.Total = len(list.Workers)
+	writeJSON(w, http.StatusOK, list)
+}
+
+func serves(s *worker.Spec, model string) bool {
+	if len(s.Models) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(s.Models, func(m worker.Model) bool {
+		return m.ID == model || slices.Contains(m.Aliases, model)
+	})
+}
+
+func card(m *worker.Worker, active int) workerCard {
+	s := m.Spec
+	c := workerCard{
+		ID: s.ID.String(), URL: s.URL, ModelID: s.ModelID(), Models: []workerModel{},
+		WorkerType: s.Leg.String(), ConnectionMode: s.Mode.String(), RuntimeType: cmp.Or(string(s.Runtime), runtimes[0]),
+		Labels: s.Labels, Priority: s.Priority, Cost: s.Cost,
+		BootstrapHost: s.BootstrapHost, BootstrapPort: s.BootstrapPort, BootstrapSource: s.BootstrapSource, Conflict: s.Conflict,
+		Healthy: m.Record.Status == worker.Ready, Status: m.Record.Status.String(), Load: active,
+		LoadInterval: s.LoadInterval.Seconds(),
+	}
+	if s.Overload != (worker.OverloadLimits{}) {
+		c.Overload = &overloadCard{s.Overload.Waiting, s.Overload.TokenUsage}
+	}
+	if c.Labels == nil {
+		c.Labels = map[string]string{}
+	}
+	for _, model := range s.Models {
+		c.Models = append(c.Models, workerModel{model.ID, model.Aliases})
+	}
+	return c
+}
+
+// jobCard is a registration that has not ended.
+type jobCard struct {
+	Type      string  `json:"job_type"`
+	URL       string  `json:"worker_url"`
+	Status    string  `json:"status"`
+	Message   *string `json:"message"`
+	Timestamp int64   `json:"timestamp"`
+}
+
+func cardOfJob(j bootstrap.Job) *jobCard {
+	c := &jobCard{Type: "AddWorker", URL: j.Worker.URL, Status: "pending", Timestamp: j.Since.Unix()}
+	if j.Trying {
+		c.Status = "processing"
+	}
+	if j.Reason != "" {
+		c.Message = &j.Reason
+	}
+	return c
+}
+
+// worker shows one worker, or what is known of one that is being registered.
+func (s *Server) worker(w http.ResponseWriter, r *http.Request) {
+	id, p := workerOf(r)
+	if p != nil {
+		p.write(w)
+		return
+	}
+	// In this order: a registration that has ended since is in the fleet by now.
+	job, registering := s.registrar.Job(id)
+	fleet := s.fleet.Workers()
+	known := slices.IndexFunc(fleet, func(m *worker.Worker) bool { return m.Spec.ID == id })
+	var c workerCard
+	switch {
+	case known >= 0:
+		c = card(fleet[known], s.fleet.Active(id))
+	case registering:
+		c = card(&worker.Worker{Spec: job.Worker}, 0)
+	default:
+		unknownWorker(id).write(w)
+		return
+	}
+	if registering {
+		c.Job = cardOfJob(job)
+	}
+	writeJSON(w, http.StatusOK, c)
+}
