@@ -143,7 +143,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 		}
 		c.legs[l.Leg()].local[l.Replica()] = l
 	}
-	for _, col := range []prometheus.Collector{activeCollector{c}, c.metrics} {
+	for _, col := range []prometheus.Collector{activeCollector{c}, c.conflicts(), c.metrics} {
 		if err := d.Registerer.Register(col); err != nil {
 			return nil, fmt.Errorf("registering the metrics of selection: %w", err)
 		}

@@ -281,8 +281,7 @@ func TestReadinessFollowsTheFleet(t *testing.T) {
 func TestOthersHearOfTheFleet(t *testing.T) {
 	var mu sync.Mutex
 	heard := map[worker.ID]*worker.Spec{}
-	var f *fleet
-	f = start(t, false, func(_ *Config, d *Deps) {
+	f := start(t, false, func(_ *Config, d *Deps) {
 		if err := d.Workers.Put(t.Context(), spec(1)); err != nil {
 			t.Fatal(err)
 		}

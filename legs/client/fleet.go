@@ -220,3 +220,19 @@ func (a activeCollector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(activeDesc, prometheus.GaugeValue, float64(a.c.Active(w.Spec.ID)), w.Spec.URL)
 	}
 }
+
+// conflicts counts, when somebody scrapes, who is never chosen.
+func (c *Client) conflicts() prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "smg_bootstrap_conflicts",
+		Help: "Workers that are not chosen because an earlier one has their bootstrap address.",
+	}, func() float64 {
+		n := 0
+		for _, w := range c.Workers() {
+			if w.Spec.Conflict != "" {
+				n++
+			}
+		}
+		return float64(n)
+	})
+}
