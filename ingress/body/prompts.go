@@ -42,39 +42,12 @@ func batchOf(b *Body, k Key) int {
 // elements counts the elements of a valid JSON array, and tells the type of the
 // first one.
 func elements(array []byte) (n int, first Type) {
-	depth, text := 0, false
-	for i := 0; i < len(array); i++ {
-		c := array[i]
-		if text {
-			switch c {
-			case '\\':
-				i++
-			case '"':
-				text = false
-			}
-			continue
+	for w, ok := enter(array); ok; ok = w.next() {
+		if n == 0 {
+			first = w.typ()
 		}
-		switch c {
-		case ' ', '\t', '\r', '\n':
-			continue
-		case ']', '}':
-			depth--
-			continue
-		case ',':
-			if depth == 1 {
-				n++
-			}
-			continue
-		}
-		if depth == 1 && n == 0 {
-			n, first = 1, typeOf(c)
-		}
-		switch c {
-		case '[', '{':
-			depth++
-		case '"':
-			text = true
-		}
+		w.value()
+		n++
 	}
 	return n, first
 }

@@ -1,9 +1,9 @@
 package body
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math/bits"
-	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -73,71 +73,6 @@ func firstSpecial(i int, w, m, seen uint64) (end int, high uint64) {
 	return i + k>>3, (seen | w&(1<<(k&^7)-1)) & highBits
 }
 
-// appendUnescaped appends the text of the valid string body in (without its
-// quotes). Half of a surrogate pair becomes U+FFFD, as in encoding/json.
-func appendUnescaped(dst, in []byte) []byte {
-	for i := 0; i < len(in); i++ {
-		c := in[i]
-		if c != '\\' {
-			dst = append(dst, c)
-			continue
-		}
-		i++
-		switch in[i] {
-		case 'b':
-			dst = append(dst, '\b')
-		case 'f':
-			dst = append(dst, '\f')
-		case 'n':
-			dst = append(dst, '\n')
-		case 'r':
-			dst = append(dst, '\r')
-		case 't':
-			dst = append(dst, '\t')
-		case 'u':
-			r := hex4(in[i+1:])
-			i += 4
-			if utf16.IsSurrogate(r) {
-				low := rune(-1)
-				if i+6 < len(in) && in[i+1] == '\\' && in[i+2] == 'u' {
-					low = hex4(in[i+3:])
-				}
-				r = utf16.DecodeRune(r, low)
-				if r != utf8.RuneError {
-					i += 6
-				}
-			}
-			dst = utf8.AppendRune(dst, r)
-		default:
-			dst = append(dst, in[i])
-		}
-	}
-	return dst
-}
-
-// hex4 returns the value of the four hexadecimal digits that in begins with, or
-// -1 if it does not.
-func hex4(in []byte) rune {
-	if len(in) < 4 {
-		return -1
-	}
-	var r rune
-	for _, c := range in[:4] {
-		switch {
-		case '0' <= c && c <= '9':
-			c -= '0'
-		case 'a' <= c && c <= 'f':
-			c -= 'a' - 10
-		case 'A' <= c && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return -1
-		}
-		r = r<<4 | rune(c)
-	}
-	return r
-}
-
 // sameKey tells whether the raw key (without quotes) spells name.
 func sameKey(raw []byte, escaped bool, name string) bool {
 	if !escaped {
@@ -150,6 +85,45 @@ func sameKey(raw []byte, escaped bool, name string) bool {
 	var buf [64]byte
 	return string(appendUnescaped(buf[:0], raw)) == name
 }
+
+// indexByte is bytes.IndexByte, faster where c is near.
+func indexByte(in []byte, c byte) int {
+	if len(in) >= 8 {
+		x := binary.LittleEndian.Uint64(in) ^ lanes*uint64(c)
+		if m := (x - lanes) &^ x & highBits; m != 0 {
+			return bits.TrailingZeros64(m) >> 3
+		}
+	}
+	return bytes.IndexByte(in, c)
+}
+
+// characters counts the Unicode scalars of valid UTF-8: the bytes that continue none.
+func characters(in []byte) int {
+	n := len(in)
+	for len(in) >= 64 {
+		c := in[:64:64]
+		w0, w1 := binary.LittleEndian.Uint64(c), binary.LittleEndian.Uint64(c[8:])
+		w2, w3 := binary.LittleEndian.Uint64(c[16:]), binary.LittleEndian.Uint64(c[24:])
+		w4, w5 := binary.LittleEndian.Uint64(c[32:]), binary.LittleEndian.Uint64(c[40:])
+		w6, w7 := binary.LittleEndian.Uint64(c[48:]), binary.LittleEndian.Uint64(c[56:])
+		if (w0|w1|w2|w3|w4|w5|w6|w7)&highBits != 0 {
+			sum := continued(w0) + continued(w1) + continued(w2) + continued(w3) +
+				continued(w4) + continued(w5) + continued(w6) + continued(w7)
+			n -= int(sum * lanes >> 56) // adds the eight bytes of sum, at most 64
+		}
+		in = in[64:]
+	}
+	for _, c := range in {
+		if !utf8.RuneStart(c) {
+			n--
+		}
+	}
+	return n
+}
+
+// continued is w with each byte that continues a character replaced by 1, all
+// others by 0.
+func continued(w uint64) uint64 { return w &^ (w << 1) & highBits >> 7 }
 
 // AppendString appends s to dst as a JSON string, with quotes. Bytes that are
 // not UTF-8 become U+FFFD.
