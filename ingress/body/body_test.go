@@ -81,7 +81,7 @@ func TestParseFields(t *testing.T) {
 		{"whole floats", `{"n":2.0e0}`, want{Model: "unknown", N: 2, HasN: true, Values: map[string]string{"n": "2.0e0"}}},
 		{"broken n", `{"n":1.5}`, want{Model: "unknown", Values: map[string]string{"n": "1.5"}}},
 		{"endless n", `{"n":1e999}`, want{Model: "unknown", Values: map[string]string{"n": "1e999"}}},
-		{"list of rids", `{"rid":["a","b"]}`, want{Model: "unknown", Values: map[string]string{"rid": `["a","b"]`}}},
+		{"list of rids", `{"rid":["a","b"]}`, want{Model: "unknown", RID: "a", Values: map[string]string{"rid": `["a","b"]`}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

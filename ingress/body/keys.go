@@ -14,6 +14,13 @@ const (
 	KeyText
 	KeyInputIDs
 	KeyMaxCompletionTokens
+	KeySystem
+	KeyInput
+	KeyQuery
+	KeyCacheSalt
+	KeyExtraKey
+	KeyLoRAPath
+	KeyLoRAID
 
 	keyCount
 )
@@ -42,6 +49,20 @@ func (k Key) String() string {
 		return "input_ids"
 	case KeyMaxCompletionTokens:
 		return "max_completion_tokens"
+	case KeySystem:
+		return "system"
+	case KeyInput:
+		return "input"
+	case KeyQuery:
+		return "query"
+	case KeyCacheSalt:
+		return "cache_salt"
+	case KeyExtraKey:
+		return "extra_key"
+	case KeyLoRAPath:
+		return "lora_path"
+	case KeyLoRAID:
+		return "lora_id"
 	default:
 		return "unrecorded"
 	}
@@ -71,6 +92,20 @@ func keyOf(name []byte) Key {
 		return KeyInputIDs
 	case "max_completion_tokens":
 		return KeyMaxCompletionTokens
+	case "system":
+		return KeySystem
+	case "input":
+		return KeyInput
+	case "query":
+		return KeyQuery
+	case "cache_salt":
+		return KeyCacheSalt
+	case "extra_key":
+		return KeyExtraKey
+	case "lora_path":
+		return KeyLoRAPath
+	case "lora_id":
+		return KeyLoRAID
 	default:
 		return keyCount
 	}

@@ -87,7 +87,7 @@ func edited(in []pair, edits []body.Edit) []pair {
 
 var (
 	keys = []string{
-		"model", "stream", "n", "rid", "messages", "prompt", "text", "input_ids",
+		"model", "stream", "n", "rid", "messages", "prompt", "text", "input_ids", "lora_id",
 		"bootstrap_room", "a", "", "é", "😀", "a\"\\b", "Model", "modelx", strings.Repeat("long", 30),
 	}
 	scalars = []string{
@@ -161,7 +161,7 @@ func checkFields(t interface {
 	if err := json.Unmarshal(b.Raw(), &m); err != nil {
 		t.Fatalf("encoding/json refuses %q: %v", b.Raw(), err)
 	}
-	for k := body.KeyModel; k <= body.KeyInputIDs; k++ {
+	for k := body.KeyModel; k <= body.KeyLoRAID; k++ {
 		f, v := b.Field(k), b.Value(k)
 		want, present := m[k.String()]
 		if present != f.Present() || !bytes.Equal(want, v) {
