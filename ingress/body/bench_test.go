@@ -119,3 +119,63 @@ func BenchmarkEdit(b *testing.B) {
 		})
 	}
 }
+
+// plainBody is a chat without escapes.
+func plainBody(n int) string {
+	return strings.Replace(chatBody(0), `"content":""`, `"content":"`+strings.Repeat("The quick brown fox jumps over the lazy dog. ", n/45)+`"`, 1)
+}
+
+// proseBody has line breaks and no quotes in its text, as most prompts.
+func proseBody(n int) string {
+	const line = `The quick brown fox jumps over the lazy dog, again and again and again.\n`
+	return strings.Replace(chatBody(0), `"content":""`, `"content":"`+strings.Repeat(line, n/len(line))+`"`, 1)
+}
+
+func BenchmarkText(b *testing.B) {
+	for _, size := range []struct {
+		name string
+		n    int
+	}{{"1K", 1 << 10}, {"32K", 32 << 10}, {"500K", 500 << 10}} {
+		for _, bb := range []struct {
+			name string
+			in   string
+			text body.Texter
+		}{
+			{"prompt", `{"model":"m","prompt":"` + strings.Repeat("x", size.n) + `"}`, body.TextCompletions},
+			{"chat_plain", plainBody(size.n), body.TextChat},
+			{"chat_prose", proseBody(size.n), body.TextChat},
+			{"chat_quotes", chatBody(size.n), body.TextChat},
+			{"chat_cjk", cjkBody(size.n), body.TextChat},
+			{"chat_cjk_escaped", strings.NewReplacer("\u6771", `\u6771`, "\u4eac", `\u4eac`, "\u90fd", `\u90fd`).Replace(cjkBody(size.n / 2)), body.TextChat},
+		} {
+			b.Run(bb.name+"_"+size.name, func(b *testing.B) {
+				v, err := body.Parse([]byte(bb.in), body.DefaultMaxDepth)
+				if err != nil {
+					b.Fatal(err)
+				}
+				room := make([]byte, 0, body.MaxText)
+				b.SetBytes(int64(len(bb.in)))
+				b.ReportAllocs()
+				for b.Loop() {
+					if _, chars := bb.text(&v, &room, body.MaxText); chars == 0 {
+						b.Fatal("no text")
+					}
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkTokens(b *testing.B) {
+	v, err := body.Parse([]byte(idsBody(500<<10)), body.DefaultMaxDepth)
+	if err != nil {
+		b.Fatal(err)
+	}
+	ids := make([]uint32, 0, body.MaxTokens)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, count := body.TokensGenerate(&v, ids); count == 0 {
+			b.Fatal("no ids")
+		}
+	}
+}

@@ -3,7 +3,8 @@
 // a depth limit) and keeps where the few top-level keys stand that routing needs;
 // Check functions hold the rules of the single routes; Edit and Normalize build
 // the body for a worker without decoding it, so that numbers, whitespace, key
-// order and unknown keys arrive as they were sent. The package must not know
-// HTTP, status codes, workers or policies: errors carry a Kind, and the caller
-// maps it.
+// order and unknown keys arrive as they were sent. Text, Tokens and Partition
+// functions return what routing reads of a body, one for each route, again without
+// decoding it. The package must not know HTTP, status codes, workers or policies:
+// errors carry a Kind, and the caller maps it.
 package body

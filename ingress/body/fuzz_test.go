@@ -3,7 +3,10 @@ package body_test
 import (
 	"encoding/json"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"smg/ingress/body"
 )
@@ -44,6 +47,50 @@ func FuzzScan(f *testing.F) {
 			if !json.Valid(out) {
 				t.Fatalf("%q edited is %q", raw, out)
 			}
+		}
+	})
+}
+
+// FuzzRouting compares what routing reads of any body with the reference.
+func FuzzRouting(f *testing.F) {
+	for _, in := range []string{
+		chatBody(100), cjkBody(60), idsBody(60),
+		`{"messages":[{"role":"assistant","content":[{"type":"text","text":"a\n"},"b",1,[],{}],"reasoning":"c","reasoning_content":"\ud83d\ude00"},[],{"content":"\\"}]}`,
+		`{"messages":[{"content":"a","content":"\u4eac","role":"x","r\u006fle":"assistant","reasoning":"b"}],"system":[{"type":"text","text":"s"}]}`,
+		`{"prompt":["a","","\ud83dx",["b"],7,null]}`, `{"prompt":[1,2]}`, `{"prompt":[[1],[2]]}`,
+		`{"input_ids":[[1,2],[3]],"rid":["a_t1"],"cache_salt":"a","lora_id":["b"]}`, `{"input_ids":[-1,2.0,4294967296,4294967295]}`,
+		`{"input":[{"content":"a"},{"type":"message","content":[{"type":"output_text","text":"b"}]}],"query":"q","text":null}`, `{"input":"a","text":["b"]}`,
+		"{\"prompt\":\"\u6771\u4eac\\n\\\"\"}",
+	} {
+		f.Add([]byte(in), uint16(7))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, small uint16) {
+		if b, err := body.Parse(raw, body.DefaultMaxDepth); err == nil {
+			checkRouting(t, &b, int(small))
+		}
+	})
+}
+
+func FuzzParseTokens(f *testing.F) {
+	for _, in := range []string{"1,2,3", "4294967295", "4294967296", "007", "1,", ",", "", "1, 2", "+1", "0x1", strings.Repeat("1,", 511) + "1", strings.Repeat("1,", 512) + "1"} {
+		f.Add(in)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		want := hint(value)
+		got, ok := body.ParseTokens(nil, value)
+		if ok != (want != nil) || !slices.Equal(got, want) {
+			t.Fatalf("%q: got %d %v, want %d", value, got, ok, want)
+		}
+	})
+}
+
+func FuzzSessionKey(f *testing.F) {
+	for _, in := range []string{"conv", "conv_t2_r1", "conv_r1_t2", "_t1", "_t1_r1", "conv_T2", "conv_t", "\n_t1", strings.Repeat("k", 130) + "_r1"} {
+		f.Add(in)
+	}
+	f.Fuzz(func(t *testing.T, id string) {
+		if got, want := body.SessionKey(id), sessionKey(id); utf8.ValidString(id) && got != want {
+			t.Fatalf("%q: got %q, want %q", id, got, want)
 		}
 	})
 }
