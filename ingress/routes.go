@@ -17,15 +17,18 @@ type route struct {
 	methods []string
 	// info answers reading requests from what the gateway knows, act all others with
 	// a change of the fleet; both are nil for inference routes, which have the rest.
-	info     http.HandlerFunc
-	act      func(*exchange, *http.Request) error
-	maxBody  int64 // 0: as large as the configuration allows
-	check    body.Check
-	prompts  body.Count
-	endpoint string // in metrics
-	idPrefix string // of request ids that the gateway makes up
-	media    bool   // the body may carry media
-	plain    bool   // faults of the body are plain text
+	info      http.HandlerFunc
+	act       func(*exchange, *http.Request) error
+	maxBody   int64 // 0: as large as the configuration allows
+	check     body.Check
+	prompts   body.Count
+	text      body.Texter
+	tokens    body.Tokener // nil where a body has no token ids
+	partition body.Partitioner
+	endpoint  string // in metrics
+	idPrefix  string // of request ids that the gateway makes up
+	media     bool   // the body may carry media
+	plain     bool   // faults of the body are plain text
 }
 
 const (
@@ -44,9 +47,21 @@ func (s *Server) routeTable() map[string]*route {
 		{path: "/v1/models", methods: get, info: s.models},
 		{path: workersPath, methods: append(get, http.MethodPost), info: s.workers, act: s.addWorker},
 		{path: workersPath + "/", methods: append(get, http.MethodDelete), info: s.worker, act: s.removeWorker},
-		{path: chatPath, methods: post, check: body.CheckChat, prompts: body.CountChat, endpoint: "chat", idPrefix: "chatcmpl-", media: true},
-		{path: "/v1/completions", methods: post, check: body.CheckCompletions, prompts: body.CountCompletions, endpoint: "completions", idPrefix: "cmpl-"},
-		{path: "/generate", methods: post, check: body.CheckGenerate, prompts: body.CountGenerate, endpoint: "generate", idPrefix: "gnt-", plain: true},
+		{
+			path: chatPath, methods: post, check: body.CheckChat, prompts: body.CountChat,
+			text: body.TextChat, partition: body.Partition,
+			endpoint: "chat", idPrefix: "chatcmpl-", media: true,
+		},
+		{
+			path: "/v1/completions", methods: post, check: body.CheckCompletions, prompts: body.CountCompletions,
+			text: body.TextCompletions, tokens: body.TokensCompletions, partition: body.Partition,
+			endpoint: "completions", idPrefix: "cmpl-",
+		},
+		{
+			path: "/generate", methods: post, check: body.CheckGenerate, prompts: body.CountGenerate,
+			text: body.TextGenerate, tokens: body.TokensGenerate, partition: body.PartitionGenerate,
+			endpoint: "generate", idPrefix: "gnt-", plain: true,
+		},
 	} {
 		table[rt.path] = rt
 	}
