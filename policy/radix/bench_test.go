@@ -140,7 +140,7 @@ func BenchmarkHolders(b *testing.B) {
 			var p radix.Place
 			b.ReportAllocs()
 			for b.Loop() {
-				f.Match(&p, 0, "system prompt and more")
+				f.Match(&p, 0, "system prompt")
 				f.Insert(&p, p.Holders[fleet/2].ID())
 			}
 		})

@@ -10,7 +10,8 @@
 //
 // A selection is two calls: Match walks a tree once and tells how much of the input
 // is known and who holds it; [Forest.Insert] goes on from there for the worker that
-// was chosen. Between them no lock is held, and the tree may change at will.
+// was chosen. Between them no lock is held, and the tree may change at will. How long
+// an input may be is the caller's matter; below 4 GiB in any case.
 //
 // # Memory
 //
@@ -23,7 +24,8 @@
 //
 // Everything is safe for concurrent use but a [Place], which belongs to one
 // goroutine. A forest has one lock: Match reads under it, the rest writes, and
-// nobody is called while it is held.
+// nobody is called while it is held. It is held for microseconds, but for a removal,
+// which takes about 0.1 µs for each node that the tenant holds.
 package radix
 
 import (

@@ -2,6 +2,7 @@ package radix
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -38,8 +39,10 @@ func (f *Forest) match(p *Place, namespace uint64, input string) {
 		f.descend(p)
 	}
 	if p.depth > 0 {
-		for _, h := range f.nodes.at(p.node).holders {
-			p.Holders = append(p.Holders, f.tenants[h.tenant])
+		holders := f.nodes.at(p.node).holders
+		p.Holders = slices.Grow(p.Holders, len(holders))[:len(holders)]
+		for i, h := range holders {
+			p.Holders[i] = f.tenants[h.tenant]
 		}
 	}
 	f.mu.RUnlock()
