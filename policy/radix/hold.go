@@ -166,9 +166,9 @@ func (f *Forest) release(h uint32) {
 }
 
 // Undo takes back the nodes that the insert of r newly gave to its tenant, for a
-// request that came to nothing. Those that were used since, by anybody, stay with
-// the tenant, and with them those above. What has gone in the meantime is no error,
-// nor is a second Undo.
+// request that came to nothing. Those that another insert for the tenant used since
+// stay with it, and so do those above them. What has gone in the meantime is no
+// error, nor is a second Undo.
 func (f *Forest) Undo(r Receipt) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
