@@ -266,6 +266,7 @@ func TestGatewayClients(t *testing.T) {
 }
 
 func TestPolicies(t *testing.T) {
+	routingCases(t)
 	t.Run("IF-1_stream", func(t *testing.T) {
 		s := &script{pieces: []string{sseHead + chunk(event), chunk(event), chunk(done), lastOne}, step: make(chan struct{})}
 		g := start(t, []string{engineAt(t, s.serve)})

@@ -94,6 +94,8 @@ func (x *exchange) run(rt *route, r *http.Request) error {
 		return err
 	}
 	err = x.attempts(rt, r)
+	x.srv.scatter(&x.query)
+	x.asked = wire.Select{}
 	x.query.bytes, x.query.body, x.only.sent.Body = nil, body.Body{}, nil
 	x.srv.buffers.put(raw) // not where a panic leaves the engine's client with it
 	return err

@@ -62,7 +62,9 @@ func (f *fakeSelector) Plan() worker.LeaseID {
 func (f *fakeSelector) Select(ctx context.Context, ask *wire.Select) (wire.Pick, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.asks = append(f.asks, *ask)
+	kept := *ask // its text and tokens are the asker's
+	kept.Text, kept.TokenIDs = strings.Clone(ask.Text), slices.Clone(ask.TokenIDs)
+	f.asks = append(f.asks, kept)
 	if ctx.Err() != nil {
 		return wire.Pick{}, ctx.Err()
 	}

@@ -51,6 +51,7 @@ type Server struct {
 	routes     map[string]*route
 	keyHeaders []string
 	reads      func(worker.Leg) wire.Reads
+	inputRooms sync.Pool // of *room
 	watcher    *watcher
 	buffers    buffers
 	targets    sync.Map // URL → *engine.Target
@@ -72,7 +73,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar,
-		log: d.Log, now: d.Now, metrics: m, reads: d.Reads, rooms: rooms,
+		log: d.Log, now: d.Now, metrics: m, reads: d.Reads, rooms: rooms, inputRooms: sync.Pool{New: func() any { return new(room) }},
 		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}),
 	}
 	for _, h := range cfg.RoutingKeyHeaders {

@@ -163,7 +163,7 @@ func TestSelectCountsUntilTheLeaseEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := pick.Policy, policy.RoundRobin; got != want {
+	if got, want := pick.Policy, policy.DefaultConfig().Policy; got != want {
 		t.Errorf("policy %q, want %q", got, want)
 	}
 	id := pick.Worker.ID

@@ -67,7 +67,7 @@ func TestASelectorInAnotherProcess(t *testing.T) {
 	f.put(t, 2)
 	bustest.Await(t, "the selector", func() bool { return f.legs[worker.Regular].ranking.Len() == 1 })
 	id, pick := f.choose(t, "m")
-	if pick.Degraded || pick.Policy != "round_robin" {
+	if pick.Degraded || pick.Policy != "cache_aware" {
 		t.Errorf("picked %+v, want a pick of the selector", pick)
 	}
 	if n, err := f.selectorCounts(); err != nil || n != 1 {

@@ -2,9 +2,12 @@ package client
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/zeebo/xxh3"
 
 	"smg/wire"
 	"smg/worker"
@@ -94,17 +97,45 @@ func (c *Client) fromSelector(ctx context.Context, l *leg, ask *wire.Select) (pi
 	return pick, reason, nil
 }
 
+// headLength is how much of a prompt decides which replica answers, in characters or
+// tokens.
+const headLength = 64
+
 // selectionKey decides which replica answers: the one of the routing key, so that
-// a key has one writer, else the one of the pool.
+// a key has one writer, else the one of the prompt's head, where policies look at
+// prompts, so that those which begin alike are in one tree, else the one of the pool.
 func (c *Client) selectionKey(ask *wire.Select) uint64 {
 	if k := ask.Keys.Any(); !k.None() {
 		return k.Short
+	}
+	switch {
+	case len(ask.TokenIDs) > 0:
+		var head [4 * headLength]byte
+		n := 0
+		for _, id := range ask.TokenIDs[:min(headLength, len(ask.TokenIDs))] {
+			binary.LittleEndian.PutUint32(head[n:], id)
+			n += 4
+		}
+		return xxh3.Hash(head[:n])
+	case ask.Text != "":
+		return xxh3.HashString(firstRunes(ask.Text, headLength))
 	}
 	model := ask.Model
 	if p := c.registry.Pool(ask.Lease.Leg, model); p != nil {
 		model = p.Model() // an alias goes where its model goes
 	}
 	return worker.PoolKey(ask.Lease.Leg, model)
+}
+
+// firstRunes is the first n characters of s.
+func firstRunes(s string, n int) string {
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
 }
 
 // hedgeAfter is how long an answer may take before it counts as late.
