@@ -19,6 +19,9 @@ const policyLabel = "policy"
 // of registrations and is safe for concurrent use; [Book.For] takes no lock.
 //
 // A book of a leg whose policy is fixed, labels or not, is simply told nothing.
+//
+// With sticky sessions it puts them on top of every policy that does not follow keys
+// by itself. The pins are the book's: one set for all policies of the leg.
 type Book struct {
 	config   Config
 	deps     Deps
@@ -46,18 +49,22 @@ func NewBook(cfg Config, deps Deps) (*Book, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	b := newBook(cfg, deps)
-	var err error
+	b, err := newBook(cfg, deps)
+	if err != nil {
+		return nil, err
+	}
 	if b.fallback, err = b.chapter(cfg.Policy, cfg); err != nil {
 		return nil, err
 	}
 	return b, nil
 }
 
-func newBook(cfg Config, deps Deps) *Book {
+func newBook(cfg Config, deps Deps) (*Book, error) {
 	b := &Book{config: cfg, deps: deps.withDefaults(), workers: map[worker.ID]*worker.Spec{}, counts: map[string]int{}}
 	b.models.Store(&map[string]*chapter{})
-	return b
+	var err error
+	b.deps.pins, err = newPins(cfg.Pins, b.deps)
+	return b, err
 }
 
 // Added tells of workers that were registered, or replaced under the same id. The
@@ -118,6 +125,7 @@ func (b *Book) For(model string) (name string, p Policy) {
 // Undo tells the policies that the call of a lease never got to its worker; the one
 // that chose it takes back what it noted.
 func (b *Book) Undo(lease worker.LeaseID) {
+	b.deps.pins.undo(lease)
 	for c := range b.chapters {
 		c.undo(lease)
 	}
@@ -126,6 +134,7 @@ func (b *Book) Undo(lease worker.LeaseID) {
 // Tick does what time brings to the policies. One goroutine calls it, a few times a
 // second.
 func (b *Book) Tick(now time.Time) {
+	b.deps.pins.tick(now)
 	for c := range b.chapters {
 		c.tick(now)
 	}
@@ -189,7 +198,26 @@ func (b *Book) chapter(name string, cfg Config) (*chapter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making policy %s: %w", name, err)
 	}
-	return newChapter(name, p), nil
+	c := newChapter(name, p)
+	if cfg.Sticky = b.config.Sticky; cfg.Sticky.On {
+		err = c.stick(cfg, b.deps)
+	}
+	return c, err
+}
+
+// stick adds sticky sessions: pins, or for a policy that follows keys by itself the
+// keys of conversations.
+func (c *chapter) stick(cfg Config, deps Deps) error {
+	c.reads |= ReadsConversationKey
+	if !sticks(c.name) {
+		return nil
+	}
+	p, err := newSticky(c.policy, c.name, cfg, deps)
+	if err != nil {
+		return fmt.Errorf("making sticky sessions on top of policy %s: %w", c.name, err)
+	}
+	c.policy = p
+	return nil
 }
 
 func newChapter(name string, p Policy) *chapter {

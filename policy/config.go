@@ -101,6 +101,7 @@ type PinConfig struct {
 	Assignment       string        // of policy manual, one of [Assignments]
 	MaxIdle          time.Duration // 0 keeps pins for ever
 	EvictionInterval time.Duration // 0 keeps pins for ever
+	MaxKeys          int           // beyond it the key used longest ago is forgotten; 0 for no bound
 }
 
 // The ways in which a key gets its first worker.

@@ -30,9 +30,24 @@ func RemembersSet(p Policy, signature uint64) bool {
 
 // NewBookOf is a book whose default is p.
 func NewBookOf(name string, p Policy, deps Deps) *Book {
-	b := newBook(Config{Policy: name}, deps)
-	b.fallback = newChapter(name, p)
+	b, err := NewBookOn(Config{Policy: name}, p, deps)
+	if err != nil {
+		panic(err)
+	}
 	return b
+}
+
+// NewBookOn is a book of cfg whose default is p.
+func NewBookOn(cfg Config, p Policy, deps Deps) (*Book, error) {
+	b, err := newBook(cfg, deps)
+	if err != nil {
+		return nil, err
+	}
+	b.fallback = newChapter(cfg.Policy, p)
+	if cfg.Sticky.On {
+		err = b.fallback.stick(cfg, b.deps)
+	}
+	return b, err
 }
 
 // TakeOn is one attempt of consistent_hashing on the ring of members.

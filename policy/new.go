@@ -73,6 +73,10 @@ type Deps struct {
 	// Warned latches what is warned about once per process; with nil each policy
 	// has a latch of its own.
 	Warned *atomic.Bool
+
+	// pins are those of the [Book] that the policy is made for; with nil it makes its
+	// own.
+	pins *pins
 }
 
 func (d Deps) withDefaults() Deps {
@@ -132,6 +136,8 @@ func constructor(name string) func(Config, Deps) (Policy, error) {
 		return func(cfg Config, deps Deps) (Policy, error) { return newBucket(cfg.Bucket, deps), nil }
 	case ConsistentHashing:
 		return func(_ Config, deps Deps) (Policy, error) { return newConsistentHashing(deps) }
+	case Manual:
+		return func(cfg Config, deps Deps) (Policy, error) { return newManual(cfg.Pins, deps) }
 	}
 	return nil
 }

@@ -66,6 +66,7 @@ func TestPassthroughReadsNothing(t *testing.T) {
 		policy.ConsistentHashing: policy.ReadsKey | policy.ReadsImplicitKey,
 		policy.PrefixHash:        policy.ReadsKey | policy.ReadsTokens | policy.ReadsText,
 		policy.Bucket:            policy.ReadsSize,
+		policy.Manual:            policy.ReadsKey | policy.ReadsPinnedKey,
 		policy.CacheAware:        policy.ReadsTokens | policy.ReadsText,
 	}
 	for _, name := range policy.BuiltNames() {

@@ -144,6 +144,29 @@ func TestPolicies(t *testing.T) {
 		{"P2-14 a tie of requests", fewestThenWait},
 		{"P2-15 equal loads are uniform", pairRequestsUniform},
 		{"P2-16 pairs are uniform", pairFrequencies},
+		{"MN-1 same key same worker", manualStays},
+		{"MN-2 keys spread", manualSpreads},
+		{"MN-3 no key", manualNoKey},
+		{"MN-4 failover and back", manualFailsOver},
+		{"MN-5 two workers are remembered", manualTwoWorkers},
+		{"MN-6 new workers move no key", manualNewWorkers},
+		{"MN-7 assignment modes", manualModes},
+		{"MN-8 legs", manualLegs},
+		{"MN-9 idle keys", manualForgets},
+		{"MN-10 rid with the override", manualOverride},
+		{"MN-11 one new key from many goroutines", manualOnce},
+		{"ST-3 on top of round_robin", stickyOverRotation},
+		{"ST-4 turns of a conversation", stickyTurns},
+		{"ST-5 rid whatever the header", stickyRID},
+		{"ST-6 the policy places", stickyDelegates},
+		{"ST-7 at the cap the pin follows", stickyCapMoves},
+		{"ST-8 all at the cap", stickyCapEverywhere},
+		{"ST-9 other calls do not count", stickyIgnoresLoad},
+		{"ST-10 one worker", stickyAlone},
+		{"ST-11 overloaded pin", stickyOverloaded},
+		{"ST-12 models and legs", stickyScopes},
+		{"ST-13 worker elsewhere", stickyReplaced},
+		{"ST-14 manual with the override", manualOverride},
 		{"LB-1 first label decides", labelDecides},
 		{"LB-2 forgotten with the last worker", labelForgotten},
 		{"LB-3 settings of a label's policy", labelSettings},
@@ -176,17 +199,21 @@ func overloadedLosesRequests(t *testing.T, name string) {
 // TestContract holds the policies to what all of them promise.
 func TestContract(t *testing.T) {
 	for _, name := range policy.BuiltNames() {
-		options := policytest.Options{}
-		switch name {
-		case policy.Bucket:
-			options = policytest.Options{Leg: worker.Prefill, Allocates: true} // its window grows
-		case policy.CacheAware:
-			options.Allocates = true // its memory grows
-		}
 		t.Run(name, func(t *testing.T) {
-			policytest.Run(t, func(t *testing.T) policy.Policy { return newPolicy(t, name) }, options)
+			policytest.Run(t, func(t *testing.T) policy.Policy { return newPolicy(t, name) }, optionsOf(name))
 		})
 	}
+}
+
+// optionsOf is how a policy differs under the contract.
+func optionsOf(name string) policytest.Options {
+	switch name {
+	case policy.Bucket:
+		return policytest.Options{Leg: worker.Prefill, Allocates: true} // its window grows
+	case policy.CacheAware:
+		return policytest.Options{Allocates: true} // its memory grows
+	}
+	return policytest.Options{}
 }
 
 func newPolicy(t *testing.T, name string) policy.Policy {
@@ -213,7 +240,11 @@ func plain(f *policytest.Fleet, tried ...int) *policy.Request {
 }
 
 func keyed(f *policytest.Fleet, key string, tried ...int) *policy.Request {
-	return &policy.Request{Ask: f.Ask(tried...), Keys: worker.Keys{Header: worker.HashKey(key)}}
+	req := plain(f, tried...)
+	h := worker.HashKey(key)
+	req.Keys = worker.Keys{Header: h, Conversation: h, Pinned: h}
+	req.Ask.Key = worker.Scoped(policytest.Model, h.Short)
+	return req
 }
 
 // decide is what p decides about req.

@@ -166,7 +166,7 @@ func wantUniform(t *testing.T, counts []int) {
 		chi += (float64(n) - want) * (float64(n) - want) / want
 	}
 	// The quantile 1 - 1e-6 of chi-square with so many degrees of freedom.
-	limit := map[int]float64{1: 23.93, 2: 27.64, 3: 30.67, 5: 35.89, 7: 40.53}[len(counts)-1]
+	limit := map[int]float64{1: 23.93, 2: 27.64, 3: 30.67, 4: 33.38, 5: 35.89, 6: 38.26, 7: 40.53, 8: 42.70, 9: 44.82}[len(counts)-1]
 	if limit == 0 {
 		t.Fatalf("no limit for %d outcomes", len(counts))
 	}

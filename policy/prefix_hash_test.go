@@ -40,8 +40,8 @@ func tokened(f *policytest.Fleet, ids []uint32) *policy.Request {
 	return &policy.Request{Ask: f.Ask(), TokenIDs: ids, Tokens: int64(len(ids))}
 }
 
-func texted(f *policytest.Fleet, text string) *policy.Request {
-	return &policy.Request{Ask: f.Ask(), Text: text, Chars: int64(len([]rune(text)))}
+func texted(f *policytest.Fleet, text string, tried ...int) *policy.Request {
+	return &policy.Request{Ask: f.Ask(tried...), Text: text, Chars: int64(len([]rune(text)))}
 }
 
 // reached is the worker, the branch and the boundary of one decision on f.

@@ -118,4 +118,5 @@ func (f *faults) cacheAware(c *CacheAwareConfig, boundaries bool) {
 func (f *faults) pins(c *PinConfig) {
 	f.check(c.MaxIdle >= 0, "max-idle-secs", c.MaxIdle.Seconds(), "must not be negative; 0 keeps pins for ever")
 	f.check(c.EvictionInterval >= 0, "eviction-interval", c.EvictionInterval.Seconds(), "must not be negative; 0 keeps pins for ever")
+	f.check(c.MaxKeys >= 0, "max-sticky-keys", c.MaxKeys, "must not be negative; 0 is no bound")
 }
