@@ -9,6 +9,8 @@ import (
 var (
 	activeDesc = prometheus.NewDesc("smg_selector_requests_active",
 		"Calls in flight at a worker, of all ingresses, as this selector counts them.", []string{"worker"}, nil)
+	keysDesc = prometheus.NewDesc("smg_worker_routing_keys_active",
+		"Different routing keys among the calls in flight at a worker, of all ingresses.", []string{"worker"}, nil)
 	healthDesc = prometheus.NewDesc("smg_worker_health",
 		"Whether a worker is ready (1) or not (0).", []string{"worker"}, nil)
 	breakerDesc = prometheus.NewDesc("smg_worker_cb_state",
@@ -37,6 +39,7 @@ func (c fleetCollector) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, w.Spec.URL)
 		}
 		gauge(activeDesc, float64(w.Load.Active()))
+		gauge(keysDesc, float64(w.Load.Keys()))
 		gauge(healthDesc, health)
 		gauge(breakerDesc, float64(w.Record.Breaker))
 	}

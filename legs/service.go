@@ -80,13 +80,14 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if err := cfg.Keeper.Validate(); err != nil {
 		return nil, err
 	}
-	book, err := policy.NewBook(cfg.Policy, policy.Deps{Registerer: d.Registerer, Logger: d.Log, Warned: &atomic.Bool{}})
+	log := d.Log.With(slog.String("leg", cfg.Leg.String()))
+	book, err := policy.NewBook(cfg.Policy, policy.Deps{Registerer: d.Registerer, Logger: log, Warned: &atomic.Bool{}})
 	if err != nil {
 		return nil, err
 	}
 	fold := worker.NewFold()
 	s := &Service{
-		cfg: cfg, bus: d.Bus, prober: d.Prober, log: d.Log.With(slog.String("leg", cfg.Leg.String())), now: d.Now,
+		cfg: cfg, bus: d.Bus, prober: d.Prober, log: log, now: d.Now,
 		book: book, fold: fold, registry: worker.NewRegistry(fold, cfg.Keeper.Breaker.SuccessThreshold),
 		ranking: worker.NewRanking(), readiness: worker.NewReadiness(cfg.Settle),
 		keepers: map[worker.ID]*keeping{}, probes: make(chan struct{}, maxProbes), poke: make(chan struct{}, 1),
