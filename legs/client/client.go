@@ -98,6 +98,7 @@ type leg struct {
 	degraded atomic.Bool   // the last select was
 	policy   atomic.Value  // string: the name that replicas announce
 	reads    atomic.Uint32 // wire.Reads: what its policies read, as replicas announce
+	memory   memory        // of keys that are pinned
 	services sync.Map      // worker.ReplicaID → wire.Service
 	leases   wire.Topic[worker.Batch]
 	due      *time.Timer   // fires when the batch that has begun is old enough

@@ -53,9 +53,10 @@ const hashing = "consistent_hashing"
 // meanTokens is what a call of unknown size counts as, as in the selectors.
 const meanTokens = 1024
 
-// fromCopy chooses without a selector, from what was last heard of the fleet: by the
-// ring where the leg's policy is the ring and the ask has a key, else the better of
-// two random workers by this ingress's own calls.
+// fromCopy chooses without a selector, from what was last heard of the fleet: the
+// worker that a pinned key had last, by the ring where the leg's policy is the ring
+// and the ask has a key, else the better of two random workers by this ingress's own
+// calls.
 func (c *Client) fromCopy(l *leg, ask *wire.Select, reason string) (wire.Pick, error) {
 	name := ask.Lease.Leg.String()
 	if !l.degraded.Swap(true) {
@@ -78,6 +79,7 @@ func (c *Client) fromCopy(l *leg, ask *wire.Select, reason string) (wire.Pick, e
 	if key := ask.Keys.Hashed(); policy == hashing && !key.None() {
 		choose = ringed(pool, key)
 	}
+	choose = c.remembered(l, ask, choose)
 	now := c.now()
 	w, err := pool.Peek(c.failures.recent(slices.Clone(ask.Skip), now), now, choose)
 	if err != nil {

@@ -32,12 +32,17 @@ func (f *fleet) known(t *testing.T, n int) {
 // replica is a selector that beats, and answers as it is told.
 func (f *fleet) replica(t *testing.T, id worker.ReplicaID, policy string, answer func(*wire.Select) *wire.Reply) {
 	t.Helper()
+	f.replicaOf(t, id, wire.PolicyUse{Name: policy, Reads: wire.ReadsKey}, answer)
+}
+
+func (f *fleet) replicaOf(t *testing.T, id worker.ReplicaID, use wire.PolicyUse, answer func(*wire.Select) *wire.Reply) {
+	t.Helper()
 	var subs bus.Subscriptions
 	bus.Serve(&subs, f.bus, f.cluster.Select(worker.Regular, id), answer)
 	if err := subs.Err(); err != nil {
 		t.Fatal(err)
 	}
-	beat := &wire.Beat{Replica: id, Ready: true, Policies: []wire.PolicyUse{{Name: policy, Reads: wire.ReadsKey}}}
+	beat := &wire.Beat{Replica: id, Ready: true, Policies: []wire.PolicyUse{use}}
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)

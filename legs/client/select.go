@@ -35,6 +35,7 @@ func (c *Client) Select(ctx context.Context, ask *wire.Select) (wire.Pick, error
 	if err != nil {
 		return wire.Pick{}, err
 	}
+	c.remember(l, ask, &pick)
 	l.wake(l.writer.Begin(worker.Lease{
 		ID: ask.Lease, Worker: pick.Worker.ID, Tokens: pick.Tokens, Key: worker.Scoped(ask.Model, ask.Keys.Counted()), Probe: pick.Probe,
 	}))
@@ -120,11 +121,7 @@ func (c *Client) selectionKey(ask *wire.Select) uint64 {
 	case ask.Text != "":
 		return xxh3.HashString(firstRunes(ask.Text, headLength))
 	}
-	model := ask.Model
-	if p := c.registry.Pool(ask.Lease.Leg, model); p != nil {
-		model = p.Model() // an alias goes where its model goes
-	}
-	return worker.PoolKey(ask.Lease.Leg, model)
+	return worker.PoolKey(ask.Lease.Leg, c.model(ask)) // an alias goes where its model goes
 }
 
 // firstRunes is the first n characters of s.
