@@ -36,6 +36,7 @@ type cacheAware struct {
 	treeSize   int64
 	hashed     bool
 	ttl        time.Duration
+	bounds     kvindex.Bounds
 	interval   time.Duration
 	boundaries []int
 	metrics    *cacheMetrics
@@ -46,6 +47,8 @@ type cacheAware struct {
 	mu     sync.RWMutex
 	models map[string]*cacheModel
 	due    time.Time // of the next sweep
+
+	pruneDue time.Time // of the next pruning of events
 }
 
 var (
@@ -64,7 +67,7 @@ func newCacheAware(cfg Config, deps Deps) (*cacheAware, error) {
 	c := &cfg.CacheAware
 	return &cacheAware{
 		affinity: newAffinity(c, deps.IntN), threshold: float32(c.Threshold), treeSize: c.MaxTreeSize,
-		hashed: c.Index == HashIndex, ttl: c.TTL, interval: c.EvictionInterval, boundaries: cfg.Boundaries,
+		hashed: c.Index == HashIndex, ttl: c.TTL, bounds: kvindex.Bounds{TTL: c.KVTTL, MaxBlocks: int(c.KVMaxBlocks)}, interval: c.EvictionInterval, boundaries: cfg.Boundaries,
 		metrics: m, logger: deps.Logger, models: map[string]*cacheModel{},
 		walks: sync.Pool{New: func() any { return new(walk) }},
 	}, nil

@@ -681,3 +681,18 @@ func TestCacheAwareKnowsEveryHolder(t *testing.T) {
 		f.want("the idle one of 20 holders", f.text("hello world"), 19, match)
 	}
 }
+
+// What engines said they hold is dropped when the operator's bounds say so.
+func TestCacheAwarePrunesEvents(t *testing.T) {
+	f := newCached(t, 1, func(c *policy.Config) { c.CacheAware.KVTTL = time.Minute })
+	f.Policy.(policy.Ticker).Tick(time.Now())
+	policy.StoreBlocks(t, f.Policy, policytest.Model, f.ID(0), 4, counting(1, 8))
+	f.Policy.(policy.Ticker).Tick(time.Now().Add(40 * time.Second))
+	if got := policy.EventBlocks(f.Policy, policytest.Model); got != 2 {
+		t.Errorf("%d blocks within the time, want 2", got)
+	}
+	f.Policy.(policy.Ticker).Tick(time.Now().Add(2 * time.Minute))
+	if got := policy.EventBlocks(f.Policy, policytest.Model); got != 0 {
+		t.Errorf("%d blocks after it, want none", got)
+	}
+}

@@ -35,7 +35,7 @@ func (p *cacheAware) model(name string) *cacheModel {
 			text:       radix.NewText(int(p.treeSize)),
 			tokens:     radix.NewTokens(int(p.blockSize), int(p.treeSize)),
 			placements: newPlacements(p.ttl),
-			events:     kvindex.New(kvindex.Bounds{}, time.Now()),
+			events:     kvindex.New(p.bounds, time.Now()),
 		}
 		p.models[name] = m
 	}
@@ -78,11 +78,20 @@ func (p *cacheAware) Forget(id worker.ID) {
 	}
 }
 
+// pruneInterval is how often the bounds of the index of KV-cache events are kept.
+const pruneInterval = 30 * time.Second
+
 // Tick implements [Ticker]. Trees keep their bounds at every insert; what is left is
 // to drop old placements and memory that nobody uses, and to show sizes.
 func (p *cacheAware) Tick(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !now.Before(p.pruneDue) {
+		p.pruneDue = now.Add(pruneInterval)
+		for _, m := range p.models {
+			m.events.Prune(now)
+		}
+	}
 	if now.Before(p.due) {
 		return
 	}

@@ -197,3 +197,6 @@ func Ticked(p Policy, at time.Time) bool {
 	defer c.mu.RUnlock()
 	return !c.due.Before(at)
 }
+
+// EventBlocks is how many blocks the event index of a model holds.
+func EventBlocks(p Policy, model string) int { return p.(*cacheAware).model(model).events.Len() }
