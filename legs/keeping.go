@@ -68,6 +68,7 @@ func (s *Service) add(specs ...*worker.Spec) {
 			}
 		} else if !k.spec.RegisteredAt.Equal(spec.RegisteredAt) {
 			s.tell(k.Replaced(s.now()))
+			s.book.Replaced(spec.ID)
 		}
 		k.spec = spec
 	}

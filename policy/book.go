@@ -112,6 +112,16 @@ func (b *Book) Removed(ids ...worker.ID) {
 	b.models.Store(&models)
 }
 
+// Replaced tells of workers behind whose URLs another process has come: what the
+// policies remember of the old one is worth nothing.
+func (b *Book) Replaced(ids ...worker.ID) {
+	for c := range b.chapters {
+		for _, id := range ids {
+			c.forget(id)
+		}
+	}
+}
+
 // For is the policy of a model, by its canonical id ([worker.Pool.Model]), and the
 // policy's name. Requests without a model have the policy of model "".
 func (b *Book) For(model string) (name string, p Policy) {
