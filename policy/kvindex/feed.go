@@ -64,6 +64,19 @@ const (
 	Stop                  // drop the stream, and that was it
 )
 
+// String is a word for the log.
+func (d Do) String() string {
+	switch d {
+	case Read:
+		return "read"
+	case Connect:
+		return "connect"
+	case Stop:
+		return "stop"
+	}
+	return "nothing"
+}
+
 // Step is what a [Feed] wants done.
 type Step struct {
 	Do Do

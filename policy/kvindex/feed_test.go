@@ -303,7 +303,9 @@ func FuzzFeed(f *testing.F) {
 						for range size {
 							block.Tokens = append(block.Tokens, uint32(next()%2))
 						}
-						prompt = append(prompt, block.Tokens...)
+						if len(prompt) < 32 {
+							prompt = append(prompt, block.Tokens...)
+						}
 						e.Blocks = append(e.Blocks, block)
 						e.Hashes = append(e.Hashes, block.Hash)
 					}

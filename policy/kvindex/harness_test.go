@@ -209,7 +209,7 @@ func checkSets(t tester, s *sets, refs map[setID]int) {
 			n++
 			hash += spread(uint64(slot) + 1)
 		}
-		if n != got.n || hash != got.hash || (got.words == nil) != (n <= maxFew) {
+		if n != got.n || hash != got.hash || (got.words == nil) != (n <= maxFew) || n > maxFew && got.words[len(got.words)-1] == 0 {
 			t.Errorf("set %d of %d says %d, hash %#x says %#x", id, n, got.n, hash, got.hash)
 		}
 	}

@@ -87,3 +87,37 @@ func TestSetsProperty(t *testing.T) {
 		})
 	})
 }
+
+// TestSetsWithOneHash files a set under the hash of another.
+func TestSetsWithOneHash(t *testing.T) {
+	var s sets
+	impostor := s.toggle(s.one(1), 4)
+	delete(s.byHash, s.all[impostor].hash)
+	hash := spread(3+1) + spread(4+1)
+	s.all[impostor].hash, s.byHash[hash] = hash, impostor
+
+	right := s.toggle(s.one(3), 4)
+	if right == impostor || s.has(right, 1) || !s.has(right, 3) || !s.has(right, 4) {
+		t.Errorf("{3, 4} is kept as %v, {1, 4} as %v", s.all[right].few, s.all[impostor].few)
+	}
+	if again := s.toggle(s.one(4), 3); again != right {
+		t.Errorf("{3, 4} is kept twice")
+	}
+	s.release(impostor)
+	if !s.has(right, 3) || s.byHash[hash] != right {
+		t.Errorf("{3, 4} went with {1, 4}")
+	}
+}
+
+func TestSetsShrink(t *testing.T) {
+	var s sets
+	low := s.one(0)
+	for slot := range uint32(40) {
+		if slot > 0 {
+			low = s.toggle(low, slot)
+		}
+	}
+	wide := s.toggle(low, 9999)
+	low = s.toggle(wide, 9999)
+	checkSets(t, &s, map[setID]int{low: 1})
+}

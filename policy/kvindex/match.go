@@ -22,8 +22,8 @@ type Score struct {
 // for nothing when a match ends, and how long changes may have to wait.
 const maxStride = 64
 
-// firstStride is how many blocks are looked up first. The number then doubles:
-// most of what is not held is not held from the first block on.
+// firstStride is how many blocks are looked up first; then it is as many as before in
+// all. Most of what is not held is not held from the first block on.
 const firstStride = 8
 
 // Match appends the score of every rank that holds the first block of a prompt, in
@@ -55,11 +55,14 @@ type match struct {
 	ix     *Index
 	touch  bool
 	stamp  uint32
-	size   int
-	depth  int // blocks so far
 	scores []Score
 
-	same setID // the holders of the block before, in this stride
+	size  int
+	chain chain
+	at    int    // blocks hashed
+	depth int    // blocks that somebody holds
+	same  setID  // the holders of the block before, in this stride
+	freed uint64 // of the index, when the walk began
 
 	// Who holds everything so far: a list of few, or bits if there are too many. They
 	// are parts of arrays, not slices, or a match would not stay on the stack.
@@ -82,35 +85,36 @@ func (m *match) bits() []uint64 {
 // stride is true at one time, between strides workers may come and go. If a slot may
 // have been given to another worker in the meantime, run gives up and says no.
 func (m *match) run(tokens []uint32, size int) bool {
-	m.size, m.depth, m.few, m.words = size, 0, 0, 0
-	var (
-		prefixes [maxStride]uint64
-		c        chain
-		freed    uint64
-	)
-	blocks := len(tokens) / size
-	for at := 0; at < blocks; {
-		n := min(m.ix.stride, blocks-at, max(firstStride, at))
-		for i := range prefixes[:n] {
-			prefixes[i] = c.extend(tokens[(at+i)*size : (at+i+1)*size])
-		}
-		m.ix.mu.RLock()
-		if at == 0 {
-			freed = m.ix.freed
-		}
-		valid, going := freed == m.ix.freed, false
-		if valid {
-			at += n
-			if going = m.follow(prefixes[:n]); going && at == blocks {
-				m.end()
-			}
-		}
-		m.ix.mu.RUnlock()
-		if !valid || !going {
+	m.size, m.chain, m.at, m.depth, m.few, m.words = size, chain{}, 0, 0, 0, 0
+	for {
+		if going, valid := m.advance(tokens); !going || !valid {
 			return valid
 		}
 	}
-	return true
+}
+
+// advance goes one stride further.
+func (m *match) advance(tokens []uint32) (going, valid bool) {
+	var prefixes [maxStride]uint64
+	left := tokens[m.at*m.size:]
+	n := min(m.ix.stride, max(firstStride, m.at), len(left)/m.size)
+	for i := range prefixes[:n] {
+		prefixes[i] = m.chain.extend(left[i*m.size : (i+1)*m.size])
+	}
+	m.ix.mu.RLock()
+	defer m.ix.mu.RUnlock()
+	if m.at == 0 {
+		m.freed = m.ix.freed
+	}
+	if m.freed != m.ix.freed {
+		return false, false
+	}
+	m.at += n
+	if going = m.follow(prefixes[:n]); going && len(left)-n*m.size < m.size {
+		m.end()
+		going = false
+	}
+	return going, true
 }
 
 // follow goes along some blocks and says whether anybody holds them all. ix.mu is

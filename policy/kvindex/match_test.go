@@ -12,10 +12,10 @@ func TestMatchAllocatesNothing(t *testing.T) {
 	for _, bounds := range []Bounds{{}, {TTL: time.Hour}} {
 		ix := New(bounds, start)
 		prompt := count(1, 65536)
-		for n := range 100 {
-			must(t, ix.Track(workerID(n), 16).Store(0, blocks(16, 1, prompt[:16*(1+n*40)]...), start))
+		for n := range 30 {
+			must(t, ix.Track(workerID(n), 16).Store(0, blocks(16, 1, prompt[:16*(1+n*140)]...), start))
 		}
-		must(t, ix.Track(workerID(100), 64).Store(0, blocks(64, 1, prompt...), start))
+		must(t, ix.Track(workerID(30), 64).Store(0, blocks(64, 1, prompt...), start))
 		now, scores := start, make([]Score, 0, 200)
 		if n := testing.AllocsPerRun(20, func() {
 			now = now.Add(time.Second)
@@ -23,8 +23,8 @@ func TestMatchAllocatesNothing(t *testing.T) {
 		}); n != 0 {
 			t.Errorf("a match of 64k tokens allocates %v times", n)
 		}
-		if len(scores) != 101 {
-			t.Errorf("%d scores, want 101", len(scores))
+		if len(scores) != 31 {
+			t.Errorf("%d scores, want 31", len(scores))
 		}
 	}
 }
@@ -115,5 +115,35 @@ func TestMatchTellsSizesApart(t *testing.T) {
 	}
 	if got := matched(ix, spelled); len(got) > 0 {
 		t.Errorf("%v holds what it never stored", got)
+	}
+}
+
+// TestMatchNoticesSlotsGivenAway has a worker leave in mid-match, and another get its
+// slot that holds what comes next, but not the first block.
+func TestMatchNoticesSlotsGivenAway(t *testing.T) {
+	prompt := count(1, 32)
+	ix := New(Bounds{}, start)
+	ix.stride = 4
+	must(t, ix.Track(workerID(1), 1).Store(0, blocks(1, 1, prompt...), start))
+	must(t, ix.Track(workerID(2), 1).Store(0, blocks(1, 1, prompt...), start))
+	m := match{ix: ix, size: 1}
+	if going, valid := m.advance(prompt); !going || !valid {
+		t.Fatalf("the match ends after a stride: going %t, valid %t", going, valid)
+	}
+	ix.Untrack(workerID(2))
+	src := ix.Track(workerID(3), 1)
+	must(t, src.Store(0, blocks(1, 1, prompt...), start))
+	must(t, src.Remove(0, []uint64{1}))
+	if src.ranks[0].slot != 1 {
+		t.Fatal("the slot is not used again: nothing is tested")
+	}
+	if _, valid := m.advance(prompt); valid {
+		t.Error("the match goes on with the slot of another worker")
+	}
+	if !m.run(prompt, 1) {
+		t.Error("the match does not start over")
+	}
+	if diff := cmp.Diff([]Score{{workerID(1), 0, 32, 1}}, m.scores); diff != "" {
+		t.Errorf("scores (-want +got):\n%s", diff)
 	}
 }

@@ -1,6 +1,7 @@
 package kvindex
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -208,7 +209,7 @@ func TestIndexProperty(t *testing.T) {
 				bs, parent := drawBlocks(t, m.workers[n].size), hash.Draw(t, "parent")
 				err := sources[n].Extend(rank, parent, bs, now)
 				chain, known := m.workers[n].ranks[rank][parent]
-				if known == (err == ErrUnknownParent) || known && err != nil {
+				if known == errors.Is(err, ErrUnknownParent) || known && err != nil {
 					t.Fatalf("Extend behind %d, known %t: %v", parent, known, err)
 				}
 				if known {

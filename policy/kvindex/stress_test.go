@@ -18,7 +18,7 @@ func TestStress(t *testing.T) {
 		leaving = 4  // workers that hold its first block, and come and go
 		late    = 4  // workers that hold all but its first block, and come and go
 		busy    = 4  // workers that store and remove other things
-		rounds  = 150
+		rounds  = 50
 	)
 	prompt := count(1, 40)
 	ix := New(Bounds{TTL: time.Hour, MaxBlocks: 1 << 20}, start)

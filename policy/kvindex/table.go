@@ -66,7 +66,7 @@ func (t *table[V]) find(key uint64) *V {
 // whether it was there. It is valid until the table changes.
 func (t *table[V]) put(key uint64) (value *V, found bool) {
 	if uint64(t.n) >= t.homes-t.homes/8 {
-		t.resize(t.homes + t.homes/8 + 8)
+		t.resize(t.homes+t.homes/8+8, 0)
 	}
 	for {
 		i := t.at(key)
@@ -77,8 +77,8 @@ func (t *table[V]) put(key uint64) (value *V, found bool) {
 		for t.slots[end].key != vacant {
 			end++
 		}
-		if end == len(t.slots)-1 { // the tail is full
-			t.resize(t.homes + t.homes/8 + 8)
+		if end == len(t.slots)-1 { // keys crowd at the end: more homes would not help
+			t.resize(t.homes, 2*(uint64(len(t.slots))-t.homes))
 			continue
 		}
 		copy(t.slots[i+1:end+1], t.slots[i:end])
@@ -117,15 +117,16 @@ func (t *table[V]) fit() {
 	case n == 0:
 		*t = table[V]{}
 	case t.homes > 64 && n < t.homes/2:
-		t.resize(n + n/3)
+		t.resize(n+n/3, 0)
 	}
 }
 
-// resize moves everything to a table with that many homes, which is more than n.
-func (t *table[V]) resize(homes uint64) {
+// resize moves everything to a table with that many homes, which is more than n, and
+// a tail of at least that many slots.
+func (t *table[V]) resize(homes, tail uint64) {
 	old := t.slots
 	t.homes = homes
-	for tail := 16 + min(homes/8, 48); ; tail *= 2 {
+	for tail = max(tail, 16+min(homes/8, 48)); ; tail *= 2 {
 		if t.slots = make([]slot[V], homes+tail); t.fill(old) {
 			return
 		}

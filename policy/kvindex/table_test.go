@@ -72,6 +72,26 @@ func TestTableProperty(t *testing.T) {
 	})
 }
 
+func TestTableCrowdedAtTheEnd(t *testing.T) {
+	var tab table[int]
+	for i := range 1000 { // all with the last home
+		at, _ := tab.put(vacant - 1 - uint64(i))
+		*at = i
+	}
+	checkTable(t, &tab)
+	for i := range 1000 {
+		if at := tab.find(vacant - 1 - uint64(i)); at == nil || *at != i {
+			t.Fatalf("key %d is lost", i)
+		}
+	}
+	if tab.find(vacant-1001) != nil {
+		t.Error("a key that was never put")
+	}
+	if n := len(tab.slots); n > 4000 {
+		t.Errorf("%d slots for 1000 keys", n)
+	}
+}
+
 func TestTableWalk(t *testing.T) {
 	var tab table[int]
 	want := []uint64{0, 1, 1 << 40, 1 << 63, vacant - 2, vacant - 1}
