@@ -73,33 +73,3 @@ func (s *wait) shortest(v *worker.View, group []int32, intN func(int) int) (inde
 	}
 	return best.index, best.score
 }
-
-// draw keeps the lowest of what it is offered, each of equals with the same chance
-// (reservoir sampling), in one pass and without memory.
-type draw struct {
-	index int
-	score float64
-	equal int // offers as low as score, 0 before the first
-}
-
-func (d *draw) offer(index int, score float64, intN func(int) int) {
-	switch {
-	case d.equal == 0 || score < d.score:
-		d.index, d.score, d.equal = index, score, 1
-	case score == d.score:
-		d.equal++
-		if intN(d.equal) == 0 {
-			d.index = index
-		}
-	}
-}
-
-// fewest is the index of the lowest count in a group of admitted indices, ties
-// broken uniformly.
-func fewest(group []int32, count func(i int) int, intN func(int) int) int {
-	var best draw
-	for _, i := range group {
-		best.offer(int(i), float64(count(int(i))), intN)
-	}
-	return best.index
-}
