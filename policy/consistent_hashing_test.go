@@ -230,6 +230,20 @@ func hashImplicit(t *testing.T) {
 	}
 }
 
+// With sticky sessions on, the body's rid, without its turn, comes before the header.
+func hashRID(t *testing.T) {
+	f, p := policytest.NewFleet(t, 3), hashing(t)
+	req := keyed(f, "user-123")
+	if got := pick(t, p, f, req); got != 2 {
+		t.Fatalf("key user-123: worker %d, want 2", got)
+	}
+	req = keyed(f, "user-123")
+	req.Keys.RID = worker.HashKey("conv")
+	if got := pick(t, p, f, req); got != 1 {
+		t.Errorf("rid conv beside the key: worker %d, want 1", got)
+	}
+}
+
 func hashOverloaded(t *testing.T) {
 	f, p := policytest.NewFleet(t, 3), hashing(t)
 	f.Overload(2, true)

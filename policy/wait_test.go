@@ -219,13 +219,25 @@ func waitWaterFill(t *testing.T) {
 	}
 }
 
-func leastNoneAndOne(t *testing.T) {
+func leastNone(t *testing.T) {
 	f, p := policytest.NewFleet(t, 1), newLeastLoad(t, nil, policy.Deps{})
-	if got := pick(t, p, f, plain(f)); got != 0 {
-		t.Errorf("got %d", got)
-	}
 	f.Down(0)
 	wantNobody(t, p, f, plain(f), worker.ErrUnavailable)
+}
+
+func leastOne(t *testing.T) {
+	f, p := policytest.NewFleet(t, 1), newLeastLoad(t, nil, policy.Deps{})
+	wantPicks(t, p, f, 0, 0, 0)
+}
+
+func leastQueue(t *testing.T) {
+	f := reporting(t, report(8000, 100, 0.2), report(1000, 100, 0.2))
+	wantPicks(t, newLeastLoad(t, nil, policy.Deps{}), f, 1)
+}
+
+func leastSpeed(t *testing.T) {
+	f := reporting(t, report(6000, 3000, 0.4), report(3000, 1000, 0.4))
+	wantPicks(t, newLeastLoad(t, nil, policy.Deps{}), f, 0)
 }
 
 func leastDark(t *testing.T) {
