@@ -4,11 +4,12 @@ import (
 	"context"
 	"io"
 	"net"
-	"smg/wire"
-	"smg/worker"
 	"strings"
 	"testing"
 	"time"
+
+	"smg/wire"
+	"smg/worker"
 )
 
 func TestDrain(t *testing.T) {

@@ -61,13 +61,20 @@ func TestInputsAreWhatPoliciesRead(t *testing.T) {
 		{"rid", wire.ReadsConversationKey, generate, `{"text":"x","rid":"conv_t1"}`, nil, wire.Select{Keys: worker.Keys{RID: worker.HashKey("conv")}}},
 		{"first of the rids", wire.ReadsConversationKey, generate, `{"text":["x","y"],"rid":["conv_t1","b"]}`, nil, wire.Select{Keys: worker.Keys{RID: worker.HashKey("conv")}}},
 		{
-			"conversation", wire.ReadsConversationKey, chat, hello, []string{"X-SMG-Routing-Key: conv_t2_r1"},
+			"conversation", wire.ReadsConversationKey, chat, hello,
+			[]string{"X-SMG-Routing-Key: conv_t2_r1"},
 			wire.Select{Keys: worker.Keys{Header: worker.HashKey("conv_t2_r1"), Conversation: worker.HashKey("conv")}},
 		},
-		{"an endless rid leaves it to the header", wire.ReadsConversationKey, generate, `{"text":"x","rid":"` + strings.Repeat("k", 200) + `_t1"}`, []string{"X-SMG-Routing-Key: k"},
-			wire.Select{Keys: worker.Keys{Header: worker.HashKey("k"), Conversation: worker.HashKey("k")}}},
-		{"the key of policy manual has no limit", wire.ReadsPinnedKey, chat, hello, []string{"X-SMG-Routing-Key: " + strings.Repeat("k", 500)},
-			wire.Select{Keys: worker.Keys{Pinned: worker.HashKey(strings.Repeat("k", 500))}}},
+		{
+			"an endless rid leaves it to the header", wire.ReadsConversationKey, generate, `{"text":"x","rid":"` + strings.Repeat("k", 200) + `_t1"}`,
+			[]string{"X-SMG-Routing-Key: k"},
+			wire.Select{Keys: worker.Keys{Header: worker.HashKey("k"), Conversation: worker.HashKey("k")}},
+		},
+		{
+			"the key of policy manual has no limit", wire.ReadsPinnedKey, chat, hello,
+			[]string{"X-SMG-Routing-Key: " + strings.Repeat("k", 500)},
+			wire.Select{Keys: worker.Keys{Pinned: worker.HashKey(strings.Repeat("k", 500))}},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -290,8 +290,10 @@ func (p *cacheAware) pickByHead(w *walk) error {
 
 // log writes the line of a decision.
 func (p *cacheAware) log(w *walk) {
-	attrs := []any{"policy", CacheAware, "branch", w.decision.Branch, "worker", w.decision.url(), "model_id", w.pool.Model(),
-		"score", w.scored.score, "in_flight", w.scored.inFlight}
+	attrs := []any{
+		"policy", CacheAware, "branch", w.decision.Branch, "worker", w.decision.url(), "model_id", w.pool.Model(),
+		"score", w.scored.score, "in_flight", w.scored.inFlight,
+	}
 	switch w.decision.Branch {
 	case pressedFallback:
 	case eventHit, eventSpill:

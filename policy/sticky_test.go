@@ -96,15 +96,15 @@ func stickyDelegates(t *testing.T) {
 	d.want(t, text("cached"), 1, "vacant")
 	d.want(t, text("unrelated"), 1, "occupied_hit")
 
-	real := newDesk(t, 3, stickyConfig(policy.CacheAware, policy.AssignDelegate), nil, policy.Deps{})
-	real.end(real.want(t, texted(real.Fleet, "hello world, this is cached", 0, 2), 1, "expected_wait_fallback"))
+	cached := newDesk(t, 3, stickyConfig(policy.CacheAware, policy.AssignDelegate), nil, policy.Deps{})
+	cached.end(cached.want(t, texted(cached.Fleet, "hello world, this is cached", 0, 2), 1, "expected_wait_fallback"))
 	turn := func(s string) *policy.Request {
-		req := keyed(real.Fleet, "s")
+		req := keyed(cached.Fleet, "s")
 		req.Text, req.Chars = s, int64(len(s))
 		return req
 	}
-	real.end(real.want(t, turn("hello world, this is cached too"), 1, "vacant"))
-	real.end(real.want(t, turn("something else"), 1, "occupied_hit"))
+	cached.end(cached.want(t, turn("hello world, this is cached too"), 1, "vacant"))
+	cached.end(cached.want(t, turn("something else"), 1, "occupied_hit"))
 }
 
 // placements are the two ways in which a key of sticky sessions gets a worker. Both
