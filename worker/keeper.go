@@ -38,6 +38,7 @@ type Keeper struct {
 	active    bool
 	circuit   circuit
 	health    health
+	polls     polling
 	probeDue  time.Time
 	published time.Time
 }
@@ -66,8 +67,9 @@ func (k *Keeper) Hear(rec Record) (Record, bool) {
 }
 
 // Tick does what time brings: it takes the worker over when this replica has come
-// first, and publishes at once; it lets an open breaker turn half open; it repeats
-// the record. After a takeover probes and polls are due.
+// first, and publishes at once; it lets an open breaker turn half open; it ends a
+// veto whose report holds no more; it repeats the record. After a takeover probes
+// and polls are due.
 func (k *Keeper) Tick(first bool, now time.Time) (Record, bool) {
 	if !first {
 		k.active = false
@@ -80,8 +82,13 @@ func (k *Keeper) Tick(first bool, now time.Time) (Record, bool) {
 	if k.circuit.tick(&k.cfg.Breaker, now) {
 		publish = true
 	}
+	if k.held.vetoLapsed(now) {
+		k.held.Overloaded = false
+		publish = true
+	}
 	if k.cfg.Health.Disabled && k.held.Status != Ready && k.held.Status != Draining {
 		k.held.Status = Ready
+		k.polls.begin()
 		publish = true
 	}
 	return k.publish(publish, now)
@@ -103,6 +110,7 @@ func (k *Keeper) adopt(now time.Time) {
 		k.circuit.state = Closed
 	}
 	k.health = health{}
+	k.polls.begin()
 	k.probeDue = now
 }
 
@@ -160,6 +168,7 @@ func (k *Keeper) become(to Status, now time.Time) (Record, bool) {
 		k.held.Report, k.held.Overloaded = nil, false
 	}
 	k.held.Status = to
+	k.polls.begin()
 	return k.publish(true, now)
 }
 
@@ -198,6 +207,7 @@ func (k *Keeper) Replaced(now time.Time) (Record, bool) {
 	}
 	k.circuit = circuit{since: now}
 	k.health = health{}
+	k.polls.begin()
 	k.probeDue = now
 	return k.publish(true, now)
 }

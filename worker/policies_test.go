@@ -45,6 +45,9 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("veto cleared: %q", got)
 		}
 	})
+	t.Run("AV-4_each_limit", eachLimit)
+	t.Run("AV-5_either_limit", eitherLimit)
+	t.Run("LR-8_the_end_of_a_stay", endsOfStays)
 	t.Run("AV-6_ten_failures_in_a_row_open_the_breaker", func(t *testing.T) {
 		cases := []struct {
 			name, calls string

@@ -68,6 +68,12 @@ func (r Record) withYounger(old Record) Record {
 	return r
 }
 
+// vetoLapsed says whether the worker is vetoed by a report that holds no more. No
+// news is no veto.
+func (r Record) vetoLapsed(now time.Time) bool {
+	return r.Overloaded && (r.Report == nil || r.Report.Stale(now))
+}
+
 // Available says whether a worker with this record may be chosen at all. A half
 // open one is admitted a few at a time, which its pool decides.
 func (r Record) Available() bool {

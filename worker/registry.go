@@ -23,8 +23,9 @@ type Registry struct {
 	fold  *Fold
 	admit int
 
-	pools atomic.Pointer[map[poolKey]*Pool]
-	names aliases
+	pools  atomic.Pointer[map[poolKey]*Pool]
+	names  aliases
+	vetoed atomic.Int64 // workers that are, to know without the lock that nobody is
 
 	mu      sync.Mutex
 	workers map[ID]*Worker
@@ -57,7 +58,7 @@ func (r *Registry) Put(specs ...*Spec) {
 			w.Record, w.Load = r.early[s.ID], r.fold.Load(s.ID)
 			delete(r.early, s.ID)
 		}
-		r.workers[s.ID] = w
+		r.hold(s.ID, w)
 		if i, twice := seen[s.ID]; twice {
 			changes[i].now = w
 			continue
@@ -78,7 +79,7 @@ func (r *Registry) Remove(id ID) {
 	if old == nil {
 		return
 	}
-	delete(r.workers, id)
+	r.hold(id, nil)
 	r.apply([]change{{old, nil}})
 	r.fold.Release(id)
 }
@@ -90,9 +91,14 @@ func (r *Registry) Install(rec Record) (held Record, changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old, w, held, changed := r.install(rec)
-	if w == nil {
-		return held, changed
+	if w != nil {
+		r.patch(old, w)
 	}
+	return held, changed
+}
+
+// patch brings the pools of one worker, whose record alone has changed, up to date.
+func (r *Registry) patch(old, w *Worker) {
 	pools, same := *r.pools.Load(), sameForPools(old.Record, w.Record)
 	for _, k := range keysOf(w.Spec) {
 		p := pools[k]
@@ -102,7 +108,6 @@ func (r *Registry) Install(rec Record) (held Record, changed bool) {
 			p.set.Store(p.set.Load().with(i, old, w))
 		}
 	}
-	return held, changed
 }
 
 // InstallAll is Install for many records at the cost of one swap of each pool.
@@ -152,7 +157,7 @@ func (r *Registry) install(rec Record) (old, now *Worker, held Record, changed b
 	}
 	rec = rec.withYounger(old.Record)
 	now = &Worker{Spec: old.Spec, Record: rec, Load: old.Load}
-	r.workers[rec.Worker] = now
+	r.hold(rec.Worker, now)
 	if rec.Report != nil && (old.Record.Report == nil || old.Record.Report.PolledAt.Before(rec.Report.PolledAt)) {
 		r.fold.Reported(rec.Worker, rec.Report.PolledAt)
 	}
