@@ -42,6 +42,7 @@ type chapter struct {
 	undo   func(worker.LeaseID)
 	tick   func(time.Time)
 	reads  Inputs
+	loads  bool // it reads load reports
 }
 
 // NewBook is a book in which every model has the policy of cfg.
@@ -125,11 +126,19 @@ func (b *Book) Replaced(ids ...worker.ID) {
 // For is the policy of a model, by its canonical id ([worker.Pool.Model]), and the
 // policy's name. Requests without a model have the policy of model "".
 func (b *Book) For(model string) (name string, p Policy) {
-	c := (*b.models.Load())[model]
-	if c == nil {
-		c = b.fallback
-	}
+	c := b.of(model)
 	return c.name, c.policy
+}
+
+// ReadsLoads says whether the policy of a model reads what workers report of their
+// load.
+func (b *Book) ReadsLoads(model string) bool { return b.of(model).loads }
+
+func (b *Book) of(model string) *chapter {
+	if c := (*b.models.Load())[model]; c != nil {
+		return c
+	}
+	return b.fallback
 }
 
 // Undo tells the policies that the call of a lease never got to its worker; the one
@@ -232,7 +241,7 @@ func (c *chapter) stick(cfg Config, deps Deps) error {
 
 func newChapter(name string, p Policy) *chapter {
 	c := &chapter{
-		name: name, policy: p, reads: Reads(p),
+		name: name, policy: p, reads: Reads(p), loads: ReadsLoads(p),
 		forget: func(worker.ID) {}, undo: func(worker.LeaseID) {}, tick: func(time.Time) {},
 	}
 	if f, ok := p.(Forgetter); ok {

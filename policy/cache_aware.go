@@ -57,6 +57,8 @@ var (
 	_ Forgetter = (*cacheAware)(nil)
 	_ Undoer    = (*cacheAware)(nil)
 	_ Ticker    = (*cacheAware)(nil)
+
+	_ LoadReader = (*cacheAware)(nil)
 )
 
 func newCacheAware(cfg Config, deps Deps) (*cacheAware, error) {
@@ -75,6 +77,9 @@ func newCacheAware(cfg Config, deps Deps) (*cacheAware, error) {
 
 // Reads implements [Reader].
 func (p *cacheAware) Reads() Inputs { return ReadsTokens | ReadsText }
+
+// ReadsLoads implements [LoadReader].
+func (p *cacheAware) ReadsLoads() bool { return true }
 
 // Events is where the KV-cache events of a model's engines go. While the index is
 // empty, the tree decides.

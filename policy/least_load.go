@@ -16,7 +16,10 @@ type leastLoad struct {
 	logger *slog.Logger
 }
 
-var _ Policy = (*leastLoad)(nil)
+var (
+	_ Policy     = (*leastLoad)(nil)
+	_ LoadReader = (*leastLoad)(nil)
+)
 
 func newLeastLoad(cfg LeastLoadConfig, deps Deps) *leastLoad {
 	return &leastLoad{wait: newWait(cfg), cap: cfg.MaxWaiting, intN: deps.IntN, logger: deps.Logger}

@@ -134,6 +134,7 @@ func TestPolicies(t *testing.T) {
 		{"LL-19 a removed worker's credit", leastForgets},
 		{"LL-20 a burst spreads", leastBurst},
 		{"P2-1 one", pairOne},
+		{"P2-2 PT-5 who has reports polled", readsLoads},
 		{"P2-3 expected wait", pairByWait},
 		{"P2-4 depth", pairByDepth},
 		{"P2-5 usage", pairByUsage},

@@ -41,6 +41,12 @@ type Reader interface {
 	Reads() Inputs
 }
 
+// LoadReader is a Policy that may read what workers report of their load. The answer
+// never changes; a policy that leans on another one gives the other's.
+type LoadReader interface {
+	ReadsLoads() bool
+}
+
 // Undoer is a Policy with state that a choice changes. Undo takes back what the
 // choice for lease changed, as far as nobody has built on it: the call never got to
 // its worker. A lease that is unknown, or was long ago, changes nothing. It is safe
@@ -152,6 +158,12 @@ func Reads(p Policy) Inputs {
 		return r.Reads()
 	}
 	return ReadsNothing
+}
+
+// ReadsLoads says whether p reads what workers report of their load.
+func ReadsLoads(p Policy) bool {
+	r, ok := p.(LoadReader)
+	return ok && r.ReadsLoads()
 }
 
 // url is the chosen worker as logs show it.

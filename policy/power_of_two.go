@@ -15,7 +15,10 @@ type powerOfTwo struct {
 	logger *slog.Logger
 }
 
-var _ Policy = (*powerOfTwo)(nil)
+var (
+	_ Policy     = (*powerOfTwo)(nil)
+	_ LoadReader = (*powerOfTwo)(nil)
+)
 
 func newPowerOfTwo(cfg PowerOfTwoConfig, deps Deps) *powerOfTwo {
 	return &powerOfTwo{wait: defaultWait(), metric: cfg.Metric, intN: deps.IntN, logger: deps.Logger}

@@ -27,8 +27,9 @@ type sticky struct {
 }
 
 var (
-	_ Policy = (*sticky)(nil)
-	_ Reader = (*sticky)(nil)
+	_ Policy     = (*sticky)(nil)
+	_ Reader     = (*sticky)(nil)
+	_ LoadReader = (*sticky)(nil)
 )
 
 // sticks says whether sticky sessions are something added to a policy. Two of them
@@ -55,6 +56,9 @@ func newSticky(inner Policy, name string, cfg Config, deps Deps) (*sticky, error
 
 // Reads implements [Reader].
 func (p *sticky) Reads() Inputs { return Reads(p.inner) | ReadsConversationKey }
+
+// ReadsLoads implements [LoadReader].
+func (p *sticky) ReadsLoads() bool { return ReadsLoads(p.inner) }
 
 // Pick implements [Policy].
 func (p *sticky) Pick(req *Request, pool *worker.Pool) (Decision, error) {

@@ -434,6 +434,11 @@ func TestStickyBook(t *testing.T) {
 	if got := d.Reads(); got != want {
 		t.Errorf("reads %v, want %v", got, want)
 	}
+	d.Added(labelled(3, "least_load", "l"))
+	if !d.ReadsLoads("l") || d.ReadsLoads("a") {
+		t.Error("who reads load reports is not told through sticky sessions")
+	}
+	d.Removed(labelled(3, "", "").ID)
 	branches := map[string]string{}
 	for _, model := range []string{"a", "b", "c", "m"} {
 		_, p := d.For(model)

@@ -19,6 +19,9 @@ func newWait(c LeastLoadConfig) wait {
 	return wait{kvWeight: c.KVPressureWeight, throughput: c.DefaultThroughput, mean: c.MeanTokens}
 }
 
+// ReadsLoads implements [LoadReader] for the policies that score.
+func (s *wait) ReadsLoads() bool { return true }
+
 // maxUsage keeps the penalty finite.
 const maxUsage = 0.999
 
