@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"smg/bus"
 	"smg/wire"
@@ -18,6 +19,18 @@ type keeping struct {
 	*worker.Keeper
 	spec   *worker.Spec
 	reason string // of the last bad probe, for the log
+
+	every    time.Duration // between load polls, 0 for none
+	source   LoadSource    // of the stay asked, nil to make a new one
+	asked    uint64
+	engine   *engineLoad // what the last good poll found, nil before the first
+	unpolled string      // why the last poll failed, for the log
+	vetoed   bool        // as the log has it
+}
+
+// attrs are who the worker is, for the log.
+func (k *keeping) attrs() []any {
+	return []any{slog.String("worker", k.spec.URL), slog.String("worker_id", k.spec.ID.String())}
 }
 
 // watchWorkers follows who exists until ctx ends. The workers that are there first
@@ -70,8 +83,10 @@ func (s *Service) add(specs ...*worker.Spec) {
 			s.tell(k.Replaced(s.now()))
 			s.book.Replaced(spec.ID)
 		}
-		k.spec = spec
+		k.spec, k.source = spec, nil
+		delete(s.gone, spec.ID)
 	}
+	s.grouped = false
 	s.publish()
 	s.mu.Unlock()
 	s.tick(false)
@@ -83,11 +98,20 @@ func (s *Service) add(specs ...*worker.Spec) {
 
 func (s *Service) remove(id worker.ID) {
 	s.mu.Lock()
+	if k := s.keepers[id]; k != nil {
+		s.gone[id] = gone{k.spec, k.engine, s.now()}
+	}
 	delete(s.keepers, id)
+	s.news = slices.DeleteFunc(s.news, func(rec worker.Record) bool { return rec.Worker == id })
+	s.grouped = false
 	s.mu.Unlock()
 	s.registry.Remove(id)
 	s.book.Removed(id)
 }
+
+// kept says whether k is still what this replica has of a worker that is registered.
+// s.mu is held.
+func (s *Service) kept(k *keeping) bool { return s.keepers[k.spec.ID] == k }
 
 // tell installs what a keeper's method returned, and has it published, if it has
 // to go out. s.mu is held.
@@ -98,7 +122,7 @@ func (s *Service) tell(rec worker.Record, publish bool) {
 }
 
 // publish installs and sends the news. Whoever calls tell calls it before giving
-// s.mu back.
+// s.mu back, or sees to it that newsDue fires.
 func (s *Service) publish() {
 	if len(s.news) == 0 {
 		return
@@ -157,10 +181,16 @@ func (s *Service) probe(ctx context.Context, k *keeping, epoch uint64, url strin
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.kept(k) {
+		return
+	}
 	before := k.Record().Status
 	rec, changed := k.Probe(epoch, err == nil, s.now())
 	s.tell(rec, changed)
 	s.publish()
+	if before != rec.Status {
+		s.turnedReady()
+	}
 	s.logProbe(k, err, before, rec.Status)
 }
 
@@ -173,7 +203,7 @@ func (s *Service) logProbe(k *keeping, err error, before, after worker.Status) {
 	}
 	news := reason != "" && reason != k.reason
 	k.reason = reason
-	attrs := []any{slog.String("worker", k.spec.URL), slog.String("worker_id", k.spec.ID.String()), slog.String("status", after.String())}
+	attrs := append(k.attrs(), slog.String("status", after.String()))
 	switch {
 	case before != after && after == worker.Ready:
 		s.log.Info("worker is ready", attrs...)

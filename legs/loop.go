@@ -35,6 +35,10 @@ func (s *Service) loop(ctx context.Context) {
 			s.beat()
 		case <-s.poke:
 			s.probeDue(ctx, &probing)
+		case <-s.newsDue.C:
+			s.mu.Lock()
+			s.publish()
+			s.mu.Unlock()
 		case <-tick.C:
 			s.step(ctx, &probing, pace.Late(s.now(), tickEvery))
 		}
@@ -69,9 +73,16 @@ func (s *Service) tick(timed bool) {
 		s.beat()
 	}
 	for id, k := range s.keepers {
+		had := k.Stay()
 		s.tell(k.Tick(s.first(worker.WorkerKey(id)), now))
+		if k.Stay() != had {
+			s.turnedReady()
+		}
+		s.logVeto(k)
 	}
 	s.publish()
+	s.registry.Lapse(now)
+	s.bury(now)
 	for p := range s.registry.Pools {
 		p.SetFirst(s.first(worker.PoolKey(p.Leg(), p.Model())))
 	}

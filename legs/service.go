@@ -32,6 +32,7 @@ type Config struct {
 
 	Policy   policy.Config
 	Keeper   worker.KeeperConfig
+	Loads    LoadConfig
 	Endpoint string // path of the health probe
 
 	// Settle is how long a new replica listens before it answers: [worker.Settle],
@@ -41,8 +42,10 @@ type Config struct {
 
 // Deps is what a Service works with.
 type Deps struct {
-	Bus        *bus.Conn
-	Prober     Prober
+	Bus    *bus.Conn
+	Prober Prober
+	// Loads is a new source of a worker's loads. With nil nobody is polled.
+	Loads      func(*worker.Spec) LoadSource
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
 	Now        func() time.Time
@@ -53,6 +56,7 @@ type Service struct {
 	cfg      Config
 	bus      *bus.Conn
 	prober   Prober
+	loads    func(*worker.Spec) LoadSource // nil: nobody is polled
 	log      *slog.Logger
 	now      func() time.Time
 	book     *policy.Book
@@ -62,14 +66,19 @@ type Service struct {
 	ready    atomic.Bool
 	requests sync.Pool // of *policy.Request
 
-	probes chan struct{} // bounds the probes under way
-	poke   chan struct{} // holds one: a worker has come, the loop need not wait
+	probes  chan struct{} // bounds the probes under way
+	poke    chan struct{} // holds one: a worker has come, the loop need not wait
+	lanes   *lanes        // bound the polls under way
+	turned  chan struct{} // holds one: a worker has turned ready
+	newsDue *time.Timer   // fires when news have waited long enough
 
 	mu        sync.Mutex // below it: the keepers and what they need
 	readiness *worker.Readiness
 	keepers   map[worker.ID]*keeping
+	grouped   bool            // every keeping knows how often it is polled
 	events    []worker.Event  // scratch of onLeases
 	news      []worker.Record // to be published
+	gone      map[worker.ID]gone
 }
 
 // maxProbes is how many workers are probed at the same time.
@@ -80,6 +89,11 @@ func New(cfg Config, d Deps) (*Service, error) {
 	if err := cfg.Keeper.Validate(); err != nil {
 		return nil, err
 	}
+	if d.Loads != nil {
+		if err := cfg.Loads.Validate(); err != nil {
+			return nil, err
+		}
+	}
 	log := d.Log.With(slog.String("leg", cfg.Leg.String()))
 	book, err := policy.NewBook(cfg.Policy, policy.Deps{Registerer: d.Registerer, Logger: log, Warned: &atomic.Bool{}})
 	if err != nil {
@@ -87,16 +101,25 @@ func New(cfg Config, d Deps) (*Service, error) {
 	}
 	fold := worker.NewFold()
 	s := &Service{
-		cfg: cfg, bus: d.Bus, prober: d.Prober, log: log, now: d.Now,
+		cfg: cfg, bus: d.Bus, prober: d.Prober, loads: d.Loads, log: log, now: d.Now,
 		book: book, fold: fold, registry: worker.NewRegistry(fold, cfg.Keeper.Breaker.SuccessThreshold),
 		ranking: worker.NewRanking(), readiness: worker.NewReadiness(cfg.Settle),
-		keepers: map[worker.ID]*keeping{}, probes: make(chan struct{}, maxProbes), poke: make(chan struct{}, 1),
+		keepers: map[worker.ID]*keeping{}, gone: map[worker.ID]gone{},
+		probes: make(chan struct{}, maxProbes), poke: make(chan struct{}, 1),
+		lanes: newLanes(), turned: make(chan struct{}, 1), newsDue: stoppedTimer(),
 		requests: sync.Pool{New: func() any { return new(policy.Request) }},
 	}
-	if err := d.Registerer.Register(fleetCollector{s}); err != nil {
+	if err := export(d.Registerer, s); err != nil {
 		return nil, fmt.Errorf("registering the metrics of the %s leg: %w", cfg.Leg, err)
 	}
 	return s, nil
+}
+
+// stoppedTimer is a timer that fires only once it is reset.
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(0)
+	t.Stop()
+	return t
 }
 
 // Replica is this replica's id.
@@ -177,6 +200,10 @@ func (s *Service) Run(ctx context.Context) error {
 	g.Go(func() error { return s.watchWorkers(ctx) })
 	g.Go(func() error {
 		s.loop(ctx)
+		return nil
+	})
+	g.Go(func() error {
+		s.pollLoads(ctx)
 		return nil
 	})
 	return errors.Join(g.Wait(), subs.Stop())

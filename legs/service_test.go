@@ -327,8 +327,16 @@ func (b *bench) keeperIDs() []worker.ID {
 	return slices.Collect(maps.Keys(b.keepers))
 }
 
-// Labels of a replacement are taken while requests run, whose count stays.
+// TestPolicies holds the numbered cases that are decided by who keeps a worker. What
+// a source of loads makes of an engine's answers is for package engine to say.
 func TestPolicies(t *testing.T) {
+	t.Run("AV-3 AV-7 vetoes by report", vetoedByReport)
+	t.Run("LR-1 LR-8 a source lives as long as a stay", sourceOfAStay)
+	t.Run("LR-3 no report and eligible", unreportedIsEligible)
+	t.Run("LR-5 PT-5 LR-11 polled on demand", polledOnDemand)
+	t.Run("LR-8 not ready", leavesTheReady)
+	t.Run("LR-9 groups come and go", groupsComeAndGo)
+	// Labels of a replacement are taken while requests run, whose count stays.
 	t.Run("IF-7_a_replacement_with_new_labels_keeps_the_count", func(t *testing.T) {
 		b := start(t, nil)
 		w := spec(1, "m")

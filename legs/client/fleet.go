@@ -128,6 +128,7 @@ func (c *Client) watchReadiness(ctx context.Context) {
 	t := time.NewTicker(time.Second)
 	defer t.Stop()
 	for {
+		c.registry.Lapse(c.now())
 		c.ready.Store(c.takeReadiness())
 		if !c.hasHeard() && c.complete() {
 			close(c.heard)
@@ -193,6 +194,10 @@ func (c *Client) Readiness() (ready bool, healthy, total int) {
 
 // Workers is everybody who is registered, in order.
 func (c *Client) Workers() []*worker.Worker { return c.registry.Workers() }
+
+// Overloaded says whether overload protection keeps requests from a worker now, as
+// far as this copy knows.
+func (c *Client) Overloaded(id worker.ID) bool { return c.registry.Overloaded(id) }
 
 // Active is the number of own calls in flight at a worker, on all legs.
 func (c *Client) Active(id worker.ID) int {

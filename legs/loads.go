@@ -1,0 +1,130 @@
+package legs
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"smg/worker"
+)
+
+// LoadSource asks one worker for its load. It belongs to one stay of the worker
+// among the ready ones, so that what it learns of the worker's routes is forgotten
+// with the stay. Poll is called by one goroutine at a time and must return within
+// seconds, or when ctx ends; an error is "no report", in words for the log.
+type LoadSource interface {
+	Poll(ctx context.Context) (Loads, error)
+}
+
+// Loads is what a worker says of its load.
+type Loads struct {
+	// Sums is the load over all ranks. When it was polled and how long it holds is
+	// for the keeper to say.
+	Sums worker.Report
+	// Ranks is what is exported of each rank.
+	Ranks []RankLoad
+}
+
+// RankLoad is the load of one rank of a worker's data parallelism; nil is missing.
+type RankLoad struct {
+	Rank int
+
+	Running, Waiting *float64 // requests
+	TokenUsage       *float64 // share of the KV cache in use
+	Throughput       *float64 // generated tokens per second
+	CacheHitRate     *float64 // share
+
+	// Mode is that of disaggregation: "prefill", "decode", "null", or "" where the
+	// engine names none. Without one the rest is not exported.
+	Mode                      string
+	TransferLatency           *float64 // of KV, in milliseconds
+	TransferSpeed             *float64 // of KV, in GB per second
+	PrefillQueue, DecodeQueue *float64 // requests
+}
+
+// LoadConfig is when workers are asked for their loads, and what loads are too much.
+type LoadConfig struct {
+	// Interval is between two polls of a worker that asks for no other.
+	Interval time.Duration
+	// OnDemand polls only where somebody needs it: a policy that reads loads, Export,
+	// or a limit of Overload.
+	OnDemand bool
+	// Export says that somebody reads the engines' gauges.
+	Export bool
+	// Overload is the limits of all workers that have none of their own.
+	Overload worker.OverloadLimits
+}
+
+// DefaultLoadConfig holds the defaults of the flags.
+func DefaultLoadConfig() LoadConfig { return LoadConfig{Interval: 10 * time.Second} }
+
+// Validate names the flag that is at fault.
+func (c LoadConfig) Validate() error {
+	if c.Interval <= 0 {
+		return fmt.Errorf("--load-monitor-interval is %g: it must be above 0", c.Interval.Seconds())
+	}
+	return nil
+}
+
+// minInterval is the shortest time between two polls of a worker, whatever anybody
+// asks for.
+const minInterval = time.Second
+
+// group is workers of a leg that are polled alike.
+type group struct {
+	model string // "" where it is unknown
+	mode  worker.Mode
+}
+
+// schedule decides how often each of the leg's workers is polled: as often as the
+// most demanding member of its groups wants. readsLoads says it of a model's policy.
+// Workers that nobody needs to be polled are not in the result.
+func (c *LoadConfig) schedule(workers []*worker.Spec, readsLoads func(model string) bool) map[worker.ID]time.Duration {
+	type rhythm struct {
+		every  time.Duration
+		needed bool
+	}
+	groups := map[group]*rhythm{}
+	for _, w := range workers {
+		every := w.LoadInterval
+		if every <= 0 {
+			every = c.Interval
+		}
+		every = max(every, minInterval)
+		for g := range groupsOf(w) {
+			r := groups[g]
+			if r == nil {
+				r = &rhythm{every: every, needed: !c.OnDemand || c.Export || c.Overload.Set() || readsLoads(g.model)}
+				groups[g] = r
+			}
+			r.every = min(r.every, every)
+			r.needed = r.needed || w.Overload.Set()
+		}
+	}
+	all := make(map[worker.ID]time.Duration, len(workers))
+	for _, w := range workers {
+		for g := range groupsOf(w) {
+			if r := groups[g]; r.needed && (all[w.ID] == 0 || r.every < all[w.ID]) {
+				all[w.ID] = r.every
+			}
+		}
+	}
+	return all
+}
+
+// groupsOf are the groups of a worker, each once.
+func groupsOf(w *worker.Spec) iter.Seq[group] {
+	return func(yield func(group) bool) {
+		if len(w.Models) == 0 {
+			yield(group{"", w.Mode})
+		}
+		for i, m := range w.Models {
+			twice := slices.ContainsFunc(w.Models[:i], func(n worker.Model) bool { return n.ID == m.ID })
+			if !twice && !yield(group{m.ID, w.Mode}) {
+				return
+			}
+		}
+	}
+}
