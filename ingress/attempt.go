@@ -73,6 +73,9 @@ func (x *exchange) dispatch(rt *route, r *http.Request, p *Plan, attempt int) er
 			c.end(worker.Neutral, false)
 		}
 	}()
+	if err := x.overloaded(p); err != nil {
+		return err
+	}
 	switch {
 	case p.Prefill == nil && p.Decode.leg() == worker.Regular:
 		return x.one(rt, r, p.Decode)

@@ -38,6 +38,9 @@ type Fleet interface {
 	Workers() []*worker.Worker
 	// Active is the number of this ingress's own calls in flight at a worker.
 	Active(id worker.ID) int
+	// Overloaded says whether overload protection keeps requests from a worker now. It
+	// is asked for every call.
+	Overloaded(id worker.ID) bool
 	// Readiness is whether the fleet can serve, and how many of all workers are
 	// ready. Probes call it: it must neither lock nor walk the registry.
 	Readiness() (ready bool, healthy, total int)
@@ -73,6 +76,9 @@ type Config struct {
 	Mode Mode
 	// Retry is how often a request is tried.
 	Retry Retry
+	// LoadInterval is how often workers are asked for their loads: whoever is refused
+	// because they are too high may come back after it.
+	LoadInterval time.Duration
 	// RoutingKeyHeaders are read in order for a routing key; lower case.
 	RoutingKeyHeaders []string
 }
@@ -90,6 +96,7 @@ func DefaultConfig() Config {
 		WriteStall:        time.Minute,
 		Grace:             3 * time.Minute,
 		Retry:             DefaultRetry(),
+		LoadInterval:      10 * time.Second,
 		RoutingKeyHeaders: []string{"x-smg-routing-key"},
 	}
 }
@@ -108,6 +115,7 @@ func (c Config) Validate() error {
 	positive("max-header-bytes", int64(c.MaxHeaderBytes))
 	positive("read-header-timeout-secs", int64(c.ReadHeaderTimeout))
 	positive("request-timeout-secs", int64(c.RequestTimeout))
+	positive("load-monitor-interval", int64(c.LoadInterval))
 	if c.BodyStall <= 0 {
 		errs = append(errs, errors.New("the body stall limit must be greater than 0"))
 	}

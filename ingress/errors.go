@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	"smg/engine"
 	"smg/ingress/body"
@@ -23,9 +25,10 @@ type problem struct {
 	message string
 	form    form
 
-	retryable bool
-	leg       worker.Leg // the leg that failed
-	stale     bool       // nothing was sent: the connection had died unused
+	retryable  bool
+	leg        worker.Leg    // the leg that failed
+	stale      bool          // nothing was sent: the connection had died unused
+	retryAfter time.Duration // when the client may come back, 0 for no word of it
 }
 
 // form is the shape of an error's body.
@@ -47,6 +50,9 @@ const errorCodeHeader = "X-Smg-Error-Code"
 // write sends the problem as the whole answer.
 func (p *problem) write(w http.ResponseWriter) {
 	h := w.Header()
+	if p.retryAfter > 0 {
+		h.Set("Retry-After", strconv.FormatInt(max(1, int64(math.Ceil(p.retryAfter.Seconds()))), 10))
+	}
 	switch p.form {
 	case eventForm:
 		h.Set("Content-Type", eventStream)
@@ -126,13 +132,17 @@ func clip(s string) string {
 
 // selectionProblem words why no worker was picked for a leg.
 func selectionProblem(err error, leg worker.Leg, model string) *problem {
-	name := clip(model)
-	if name == "" {
-		name = "any model"
-	}
-	p := refusedSelection(err, leg, name)
+	p := refusedSelection(err, leg, modelName(model))
 	p.leg = leg
 	return p
+}
+
+// modelName is a request's model as messages have it.
+func modelName(model string) string {
+	if model == "" {
+		return "any model"
+	}
+	return clip(model)
 }
 
 func refusedSelection(err error, leg worker.Leg, name string) *problem {
@@ -145,7 +155,7 @@ func refusedSelection(err error, leg worker.Leg, name string) *problem {
 	case errors.Is(err, worker.ErrNoWorkers):
 		return gatewayProblem(http.StatusNotFound, "model_not_found", "no worker serves the model %q; GET /v1/models lists what is served", name)
 	case errors.Is(err, worker.ErrOverloaded):
-		return gatewayProblem(http.StatusServiceUnavailable, "worker_overload_protection_shed", "every %s worker for %s is overloaded", leg, name)
+		return gatewayProblem(http.StatusServiceUnavailable, codeShed, "every %s worker for %s is overloaded", leg, name)
 	case errors.Is(err, worker.ErrUnavailable):
 		return unavailable("no %s worker for %s is available: none is ready", leg, name)
 	case errors.Is(err, worker.ErrDeclined):

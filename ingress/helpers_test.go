@@ -151,10 +151,17 @@ type fakeFleet struct {
 	workers  []*worker.Worker
 	selector *fakeSelector
 	ready    atomic.Bool
+	vetoed   sync.Map // IDs of workers that are overloaded
 }
 
 func (f *fakeFleet) Workers() []*worker.Worker { return f.workers }
 func (f *fakeFleet) Active(worker.ID) int      { return f.selector.active() }
+
+func (f *fakeFleet) Overloaded(id worker.ID) bool {
+	_, ok := f.vetoed.Load(id)
+	return ok
+}
+
 func (f *fakeFleet) Readiness() (ready bool, healthy, total int) {
 	if f.ready.Load() {
 		healthy = len(f.workers)

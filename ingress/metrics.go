@@ -22,6 +22,7 @@ type metrics struct {
 	exhaustion *prometheus.CounterVec
 	kvFailures prometheus.Counter
 	abandoned  prometheus.Counter
+	sheds      *prometheus.CounterVec
 
 	mu     sync.Mutex
 	series atomic.Pointer[map[series]prometheus.Counter] // copied to add, so that reads take no lock
@@ -53,14 +54,21 @@ func newMetrics(reg prometheus.Registerer, rooms *bootstrap.Rooms) (*metrics, er
 			Name: "smg_pd_kv_abandoned_total",
 			Help: "Prompts whose KV a vLLM prefill engine keeps until its own lease ends, since no decode will fetch it.",
 		}),
+		sheds: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "smg_worker_overload_shed_total",
+			Help: "Requests that overload protection refused.",
+		}, []string{"stage"}),
 		models: map[string]struct{}{},
+	}
+	for _, stage := range []string{stageSelection, stageDispatch} {
+		m.sheds.WithLabelValues(stage) // from 0 on
 	}
 	m.series.Store(&map[series]prometheus.Counter{})
 	active := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "smg_bootstrap_rooms_active",
 		Help: "Bootstrap rooms of requests in flight.",
 	}, func() float64 { return float64(rooms.Len()) })
-	for _, c := range []prometheus.Collector{m.selections, m.retries, m.exhaustion, m.kvFailures, m.abandoned, active} {
+	for _, c := range []prometheus.Collector{m.selections, m.retries, m.exhaustion, m.kvFailures, m.abandoned, m.sheds, active} {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

@@ -71,7 +71,7 @@ func (x *exchange) planWhole(tried []worker.ID) (*Plan, error) {
 		if x.ctx.Err() != nil {
 			return nil, contextProblem(&x.ctx, "a worker was chosen")
 		}
-		return nil, selectionProblem(err, worker.Regular, x.query.model)
+		return nil, x.unplanned(selectionProblem(err, worker.Regular, x.query.model))
 	}
 	x.whole = Plan{Decode: c}
 	x.counted(&x.whole)
@@ -137,7 +137,7 @@ func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
 		if x.ctx.Err() != nil {
 			return nil, contextProblem(&x.ctx, "workers were chosen")
 		}
-		return nil, refusal(calls, errs, i, x.query.model)
+		return nil, x.unplanned(refusal(calls, errs, i, x.query.model))
 	}
 	if err := x.fit(p); err != nil {
 		x.release(calls, errs)

@@ -1,0 +1,50 @@
+package ingress
+
+import (
+	"net/http"
+
+	"smg/worker"
+)
+
+// codeShed is the code of a request that overload protection refuses. It is not
+// tried again here: the client is told when.
+const codeShed = "worker_overload_protection_shed"
+
+// Stages of a request at which it is shed.
+const (
+	stageSelection = "selection" // every worker was overloaded
+	stageDispatch  = "dispatch"  // the chosen one has become so since
+)
+
+// unplanned counts a plan that could not be made, if overload protection is why.
+func (x *exchange) unplanned(p *problem) *problem {
+	if p.code == codeShed {
+		return x.shed(p, stageSelection)
+	}
+	return p
+}
+
+// overloaded looks once more at the workers of a plan, just before anything of it is
+// sent. One that has become overloaded since it was picked ends the request.
+func (x *exchange) overloaded(p *Plan) error {
+	for c := range p.calls() {
+		w := c.pick.Worker
+		if !x.srv.fleet.Overloaded(w.ID) {
+			continue
+		}
+		for c := range p.calls() {
+			c.end(worker.Neutral, true)
+		}
+		shed := gatewayProblem(http.StatusServiceUnavailable, codeShed, "%s worker %s for %s has become overloaded", c.leg(), w.URL, modelName(x.query.model))
+		shed.leg = c.leg()
+		return x.shed(shed, stageDispatch)
+	}
+	return nil
+}
+
+// shed counts a refusal and says when to come back.
+func (x *exchange) shed(p *problem, stage string) *problem {
+	x.srv.metrics.sheds.WithLabelValues(stage).Inc()
+	p.retryAfter = x.srv.cfg.LoadInterval
+	return p
+}
