@@ -29,6 +29,7 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	c.Grace = cfg.ShutdownGracePeriod
 	c.RoutingKeyHeaders = cfg.RoutingKeyHeaders
 	c.Mode = modeOf(cfg)
+	c.LoadInterval = cfg.LoadMonitorInterval
 	c.Retry = ingress.Retry{
 		Attempts: cfg.Retry.Max, Initial: cfg.Retry.Initial, Max: cfg.Retry.MaxBackoff,
 		Multiplier: cfg.Retry.Multiplier, Jitter: cfg.Retry.Jitter,

@@ -38,12 +38,14 @@ func New(cfg *flags.Launch, leg worker.Leg, policyName string, replica worker.Re
 	}
 	c := legs.Config{
 		Cluster: cluster, Leg: leg, Replica: replica, Build: version.String(),
-		Policy: cfg.PolicyConfig(policyName), Keeper: keeperConfig(cfg), Endpoint: cfg.HealthCheckEndpoint,
+		Policy: cfg.PolicyConfig(policyName), Keeper: keeperConfig(cfg), Loads: loadConfig(cfg), Endpoint: cfg.HealthCheckEndpoint,
 	}
 	if shared {
 		c.Settle = worker.Settle
 	}
-	return legs.New(c, legs.Deps{Bus: d.Bus, Prober: Prober{d.Prober}, Log: d.Log, Registerer: d.Registerer, Now: time.Now})
+	return legs.New(c, legs.Deps{
+		Bus: d.Bus, Prober: Prober{d.Prober}, Loads: loadsFrom(d.Prober), Log: d.Log, Registerer: d.Registerer, Now: time.Now,
+	})
 }
 
 func keeperConfig(cfg *flags.Launch) worker.KeeperConfig {

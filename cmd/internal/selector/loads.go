@@ -1,0 +1,68 @@
+package selector
+
+import (
+	"context"
+
+	"smg/cmd/internal/flags"
+	"smg/engine"
+	"smg/legs"
+	"smg/worker"
+)
+
+// loadConfig is when workers are polled, and what loads are too much.
+func loadConfig(cfg *flags.Launch) legs.LoadConfig {
+	return legs.LoadConfig{
+		Interval: cfg.LoadMonitorInterval, OnDemand: cfg.DisableLoadMonitoring, Export: cfg.EngineMetrics,
+		Overload: worker.OverloadLimits{Waiting: cfg.OverloadWaiting, TokenUsage: cfg.OverloadTokenUsage},
+	}
+}
+
+// loadsFrom lets a leg's keepers poll engines. Workers have no keys of their own yet.
+func loadsFrom(p *engine.Prober) func(*worker.Spec) legs.LoadSource {
+	return func(s *worker.Spec) legs.LoadSource {
+		return loadSource{engine.NewLoadSource(p, engine.LoadTarget{BaseURL: s.URL, Runtime: string(s.Runtime)})}
+	}
+}
+
+// loadSource is an engine's loads in the words of package legs.
+type loadSource struct{ engine *engine.LoadSource }
+
+func (s loadSource) Poll(ctx context.Context) (legs.Loads, error) {
+	loads, err := s.engine.Poll(ctx)
+	if err != nil {
+		return legs.Loads{}, err
+	}
+	return loadsOf(loads), nil
+}
+
+// loadsOf sums an engine's loads up. What none of its ranks reports is 0, except for
+// the tokens in the queue, where 0 is a count.
+func loadsOf(l engine.Loads) legs.Loads {
+	count := func(n int, _ bool) int64 { return int64(n) }
+	ratio := func(x float64, _ bool) float64 { return x }
+	r := worker.Report{
+		Waiting: count(l.Waiting()), Queued: worker.NotReported, Running: count(l.Running()), MaxRunning: count(l.MaxRunning()),
+		Throughput: ratio(l.Throughput()), KVUsage: ratio(l.KVUsage()),
+	}
+	if tokens, known := l.WaitingUncachedTokens(); known {
+		r.Queued = int64(tokens)
+	}
+	ranks := make([]legs.RankLoad, len(l.Ranks))
+	for i := range l.Ranks {
+		k := &l.Ranks[i]
+		ranks[i] = legs.RankLoad{
+			Rank: k.Rank, Running: float(k.Running), Waiting: float(k.Waiting),
+			TokenUsage: k.TokenUsage, Throughput: k.Throughput, CacheHitRate: k.CacheHitRate,
+			Mode: k.DisaggMode, TransferLatency: k.TransferLatency, TransferSpeed: k.TransferSpeed,
+			PrefillQueue: float(k.PrefillQueue), DecodeQueue: float(k.DecodeQueue),
+		}
+	}
+	return legs.Loads{Sums: r, Ranks: ranks}
+}
+
+func float(n *int) *float64 {
+	if n == nil {
+		return nil
+	}
+	return new(float64(*n))
+}
