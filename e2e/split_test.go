@@ -166,6 +166,7 @@ func onePage(t *testing.T) {
 		askChat(t, g.url)
 		seen := map[string]bool{}
 		await(t, "the selection to be counted", func() bool { return total(t, g.metrics, "smg_worker_selection_total") == 1 })
+		await(t, "the first polls of loads", func() bool { return len(gauges(t, g.metrics, "smg_engine_running_requests")) == len(engines) })
 		for line := range strings.Lines(get(t, g.metrics)) {
 			if f := strings.Fields(line); len(f) == 4 && f[1] == "TYPE" && !strings.HasPrefix(f[2], "smg_service_") {
 				seen[f[2]+" "+f[3]] = true
