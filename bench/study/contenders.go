@@ -55,8 +55,7 @@ type prompts struct {
 // inputs writes what a policy may read of request i.
 func (p *prompts) inputs(i int, req *policy.Request) {
 	l := &p.lines[i]
-	req.Key = worker.HashKey(worker.KeyHeader, strconv.FormatUint(l.Conversation(p.common), 10))
-	req.Ask.Tokens = int64(l.Input)
+	req.Keys.Header = worker.HashKey(strconv.FormatUint(l.Conversation(p.common), 10))
 }
 
 // workload is the trace as it arrives.

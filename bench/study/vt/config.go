@@ -7,6 +7,7 @@ import (
 
 	"smg/policy"
 	"smg/sim"
+	"smg/worker"
 )
 
 // Config is the site: so many engines, all alike, behind ingresses and replicas of
@@ -63,9 +64,12 @@ func (c Config) Validate() error {
 // reference that no site could run.
 type Contender struct {
 	Name string
+	// Leg is the one whose selector runs the policy. The engines do the same work on
+	// every leg; but there are policies that care.
+	Leg worker.Leg
 	// Inputs writes into req what an ingress would tell of request i: all that a
-	// policy may read, and the tokens to credit. Nil tells nothing. It is called
-	// from one goroutine at a time for each run.
+	// policy may read. Nil tells nothing. It is called from one goroutine at a time
+	// for each run.
 	Inputs func(i int, req *policy.Request)
 	// New makes the policy of one selector replica. Only references look at the
 	// fleet.

@@ -27,7 +27,7 @@ type engine struct {
 // epoch is instant 0 of every run, for what wants a date.
 var epoch = time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
 
-func newFleet(cfg *Config) (*Fleet, error) {
+func newFleet(cfg *Config, leg worker.Leg) (*Fleet, error) {
 	f := &Fleet{index: map[worker.ID]int{}}
 	for i := range cfg.Workers {
 		e, err := sim.New(cfg.Engine)
@@ -36,7 +36,7 @@ func newFleet(cfg *Config) (*Fleet, error) {
 		}
 		url := fmt.Sprintf("http://w%d:8000", i+1)
 		spec := &worker.Spec{
-			ID: worker.IDOf(url), URL: url, Leg: worker.Regular, Mode: worker.HTTP, Runtime: worker.SGLang,
+			ID: worker.IDOf(url), URL: url, Leg: leg, Mode: worker.HTTP, Runtime: worker.SGLang,
 			Models: []worker.Model{{ID: model}}, RegisteredAt: epoch.Add(time.Duration(i-cfg.Workers) * time.Second),
 		}
 		f.engines = append(f.engines, &engine{Engine: e})

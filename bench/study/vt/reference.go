@@ -37,7 +37,9 @@ var _ policy.Policy = (*least)(nil)
 
 // Pick implements [policy.Policy].
 func (p *least) Pick(req *policy.Request, pool *worker.Pool) (policy.Decision, error) {
-	taken, err := pool.Take(&req.Ask, p.choose)
+	ask := req.Ask
+	ask.Tokens = req.Tokens
+	taken, err := pool.Take(&ask, p.choose)
 	return policy.Decision{Taken: taken}, err
 }
 

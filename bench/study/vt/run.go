@@ -43,7 +43,7 @@ func Run(ctx context.Context, cfg Config, work *Workload, c Contender) (*Result,
 	if err := work.Validate(cfg.Engine); err != nil {
 		return nil, fmt.Errorf("%s: workload %s: %w", c.Name, work.Name, err)
 	}
-	fleet, err := newFleet(&cfg)
+	fleet, err := newFleet(&cfg, c.Leg)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Name, err)
 	}
@@ -98,7 +98,8 @@ func (r *run) arrive(i int) {
 	if r.contender.Inputs != nil {
 		r.contender.Inputs(i, req)
 	}
-	req.Ask.Lease = in.plans.Lease(in.plans.Next(), worker.Regular, 0)
+	req.Ask.Lease = in.plans.Lease(in.plans.Next(), r.contender.Leg, 0)
+	req.Ask.Key = worker.Scoped(model, req.Keys.Counted())
 	r.after(r.cfg.Select, func() {
 		d, err := r.pick(i, req)
 		r.after(r.cfg.Select, func() { r.place(i, in, req, d, err) })
@@ -137,10 +138,10 @@ func (r *run) place(i int, in *ingress, req *policy.Request, d policy.Decision, 
 	id := d.Worker.Spec.ID
 	r.calls[i] = call{in, req.Ask.Lease}
 	r.outcomes[i].Worker = r.fleet.index[id]
-	r.wake(in, in.writer.Begin(worker.Lease{ID: req.Ask.Lease, Worker: id, Tokens: req.Ask.Tokens, Probe: d.Probe}))
+	r.wake(in, in.writer.Begin(worker.Lease{ID: req.Ask.Lease, Worker: id, Tokens: d.Tokens, Key: req.Ask.Key, Probe: d.Probe}))
 	if err := r.fleet.submit(r.outcomes[i].Worker, i, r.sequence(i)); err != nil {
 		r.fail(i, err)
-		r.wake(in, in.writer.End(req.Ask.Lease, worker.Neutral, false))
+		r.wake(in, in.writer.End(req.Ask.Lease, worker.Neutral, true))
 	}
 }
 

@@ -23,9 +23,36 @@ type selector struct {
 	registry *worker.Registry
 	pool     *worker.Pool
 	policy   policy.Policy
+	undo     func(worker.LeaseID)
+	tick     func(time.Time)
+	events   []worker.Event // scratch of apply
 }
 
-// tick is how often a replica ends what has lived too long.
+// newSelector is a replica without workers.
+func newSelector(p policy.Policy) *selector {
+	s := &selector{fold: worker.NewFold(), policy: p, undo: func(worker.LeaseID) {}, tick: func(time.Time) {}}
+	s.registry = worker.NewRegistry(s.fold, probes)
+	if u, ok := p.(policy.Undoer); ok {
+		s.undo = u.Undo
+	}
+	if t, ok := p.(policy.Ticker); ok {
+		s.tick = t.Tick
+	}
+	return s
+}
+
+// apply folds a batch, and takes back what the policy noted of calls that never got
+// to their workers.
+func (s *selector) apply(b *worker.Batch, now time.Time) {
+	s.events = s.fold.Apply(b, now, s.events[:0])
+	for _, e := range s.events {
+		if e.Unreached {
+			s.undo(e.Lease)
+		}
+	}
+}
+
+// tick is how often a replica does what time brings.
 const tick = 250 * time.Millisecond
 
 // probes is of no importance: no breaker opens in a run.
@@ -34,25 +61,27 @@ const probes = 3
 func (r *run) join() error {
 	for i := range r.cfg.Ingresses {
 		plans := worker.NewPlans(uint64(i + 1))
-		in := &ingress{plans, worker.NewLeaseWriter("ingress-"+strconv.Itoa(i), plans.Incarnation(), worker.Regular)}
+		in := &ingress{plans, worker.NewLeaseWriter("ingress-"+strconv.Itoa(i), plans.Incarnation(), r.contender.Leg)}
 		r.ingresses = append(r.ingresses, in)
 		r.every(share(worker.BeatInterval, i, r.cfg.Ingresses), worker.BeatInterval, func() { r.send(in.writer.Beat()) })
 	}
 	for i := range r.cfg.Selectors {
-		s := &selector{fold: worker.NewFold()}
-		s.registry = worker.NewRegistry(s.fold, probes)
-		s.registry.Put(r.fleet.specs...)
-		s.pool = s.registry.Pool(worker.Regular, model)
 		rng := rand.New(rand.NewPCG(r.cfg.Seed, uint64(i)))
-		var err error
-		if s.policy, err = r.contender.New(r.fleet, policy.Deps{IntN: rng.IntN}); err != nil {
+		p, err := r.contender.New(r.fleet, policy.Deps{IntN: rng.IntN})
+		if err != nil {
 			return err
 		}
+		s := newSelector(p)
+		s.registry.Put(r.fleet.specs...)
+		s.pool = s.registry.Pool(r.contender.Leg, model)
 		r.selectors = append(r.selectors, s)
 		r.ranking.Apply(worker.ReplicaBeat{Replica: worker.ReplicaID(i), Ready: true}, r.clock())
-		r.every(share(tick, i, r.cfg.Selectors), tick, func() { s.fold.Tick(r.clock(), false) })
+		r.every(share(tick, i, r.cfg.Selectors), tick, func() {
+			s.fold.Tick(r.clock(), false)
+			s.tick(r.clock())
+		})
 	}
-	if first, ok := r.ranking.First(worker.PoolKey(worker.Regular, model)); ok {
+	if first, ok := r.ranking.First(worker.PoolKey(r.contender.Leg, model)); ok {
 		r.selectors[first].pool.SetFirst(true)
 	}
 	r.keep()
@@ -84,7 +113,7 @@ func (r *run) keep() {
 			s.registry.Install(rec)
 		}
 		r.every(0, r.cfg.Poll, func() {
-			report := reportOf(r.fleet.engines[i].Loads(r.now), r.clock())
+			report := r.report(r.fleet.engines[i].Loads(r.now))
 			r.agenda.add(r.now+r.cfg.Polled, func() {
 				if rec, news := keeper.Report(report, false, r.clock()); news {
 					r.install(rec)
@@ -94,9 +123,17 @@ func (r *run) keep() {
 	}
 }
 
-// reportOf is what a keeper makes of an engine's answer to a poll.
-func reportOf(_ sim.Loads, polled time.Time) *worker.Report {
-	return &worker.Report{PolledAt: polled}
+// reportLife is how many polls a report holds.
+const reportLife = 3
+
+// report is what a keeper makes of an engine's answer to a poll that it sends now.
+func (r *run) report(l sim.Loads) *worker.Report {
+	return &worker.Report{
+		PolledAt: r.clock(), GoodFor: reportLife * r.cfg.Poll,
+		Waiting: int64(l.Waiting), Queued: int64(l.WaitingUncachedTokens),
+		Running: int64(l.Running), MaxRunning: int64(l.MaxRunning),
+		Throughput: l.GenThroughput, KVUsage: l.KVUsage,
+	}
 }
 
 // install brings a keeper's record to all replicas.
@@ -129,7 +166,7 @@ func (r *run) send(b worker.Batch) {
 	b = copied(b)
 	r.agenda.add(r.now+r.cfg.Bus, func() {
 		for _, s := range r.selectors {
-			s.fold.Apply(&b, r.clock(), nil)
+			s.apply(&b, r.clock())
 		}
 	})
 }
@@ -147,9 +184,9 @@ func copied(b worker.Batch) worker.Batch {
 
 // home is the replica that answers for a request.
 func (r *run) home(req *policy.Request) *selector {
-	key := worker.PoolKey(worker.Regular, model)
-	if req.Key.Source != worker.NoKey {
-		key = req.Key.Short
+	key := worker.PoolKey(r.contender.Leg, model)
+	if k := req.Keys.Any(); !k.None() {
+		key = k.Short
 	}
 	first, _ := r.ranking.First(key)
 	return r.selectors[first]

@@ -293,9 +293,9 @@ func TestReplicasAgree(t *testing.T) {
 	cfg := small(4)
 	cfg.Ingresses, cfg.Selectors, cfg.Select = 3, 3, ms
 	c := LeastRequests()
-	c.Inputs = func(i int, req *policy.Request) { req.Key = worker.HashKey(worker.KeyHeader, fmt.Sprint(i%17)) }
+	c.Inputs = func(i int, req *policy.Request) { req.Keys.Header = worker.HashKey(fmt.Sprint(i % 17)) }
 	work := mixed(400)
-	fleet, err := newFleet(&cfg)
+	fleet, err := newFleet(&cfg, c.Leg)
 	if err != nil {
 		t.Fatal(err)
 	}
