@@ -77,6 +77,8 @@ var rules = []rule{
 	{pkg: "ingress", allows: []string{"worker", "wire", "bootstrap", "engine", "ingress/..."}, denies: []string{"github.com/nats-io"}},
 	{pkg: "launcher/...", allows: []string{"worker", "launcher/..."}},
 	{pkg: "sim/...", allows: []string{"sim/..."}, denies: []string{"github.com/nats-io"}},
+	{pkg: "stats"},
+	{pkg: "study/...", allows: []string{"worker", "policy", "sim", "stats", "study/..."}, denies: []string{"net/http", "github.com/nats-io"}},
 	{pkg: "e2e/...", allows: []string{"sim/...", "e2e/..."}},
 	{pkg: "bench/...", allows: []string{"..."}},
 	{pkg: "cmd/...", allows: []string{"..."}},
@@ -120,8 +122,8 @@ func TestWhatBinariesLink(t *testing.T) {
 		program string
 		not     []string
 	}{
-		{"cmd/smg-selector", []string{"github.com/nats-io/nats-server", module + "/bus/natsd", module + "/ingress", module + "/legs/client", module + "/cmd/internal/gateway"}},
-		{"cmd/smg-ingress", []string{"github.com/nats-io/nats-server", module + "/bus/natsd"}},
+		{"cmd/smg-selector", []string{"github.com/nats-io/nats-server", module + "/bus/natsd", module + "/ingress", module + "/legs/client", module + "/cmd/internal/gateway", module + "/study"}},
+		{"cmd/smg-ingress", []string{"github.com/nats-io/nats-server", module + "/bus/natsd", module + "/study"}},
 		{"cmd/smg-sim", []string{"github.com/nats-io", module + "/ingress", module + "/legs", module + "/engine"}},
 	}
 	for _, tt := range tests {

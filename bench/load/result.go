@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"smg/bench/stats"
+	"smg/stats"
 )
 
 // Faults of one exchange; a [Result] counts them by kind.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io"
 
-	"smg/bench/stats"
+	"smg/stats"
 )
 
 // goal is what a subject should keep to.

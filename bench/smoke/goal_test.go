@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"smg/bench/stats"
+	"smg/stats"
 )
 
 func TestVerdict(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 
 	"smg/bench/load"
 	"smg/bench/procstat"
-	"smg/bench/stats"
+	"smg/stats"
 )
 
 // sample is what one measurement of one subject gave.

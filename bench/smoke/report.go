@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 
 	"smg/bench/load"
-	"smg/bench/stats"
+	"smg/stats"
 )
 
 // compare measures all scenarios and prints what came of them.

@@ -2,39 +2,107 @@ package main
 
 import (
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"smg/bench/study/mooncake"
-	"smg/bench/study/vt"
 	"smg/policy"
-	"smg/sim"
+	"smg/study"
+	"smg/wire"
 	"smg/worker"
 )
 
-// contenders are the lines of the table: every policy that is built, with the inputs
-// that it reads, and the references.
-func contenders(lines []mooncake.Line) []vt.Contender {
-	told := &prompts{lines: lines, common: mooncake.Common(lines)}
-	all := []vt.Contender{vt.Greedy(), vt.LeastRequests()}
-	for _, name := range policy.BuiltNames() {
-		all = append(all, vt.Contender{Name: name, Inputs: told.inputs, New: built(name)})
-	}
-	return all
+// line is one line of the table: a policy, its settings, and what it is told of
+// requests.
+type line struct {
+	policy string
+	as     string // what tells it from other lines of the policy
+	leg    worker.Leg
+	told   told
+	set    func(*policy.Config)
 }
 
-// built makes a policy with the settings that the flags have by default.
-func built(name string) func(*vt.Fleet, policy.Deps) (policy.Policy, error) {
-	return func(_ *vt.Fleet, deps policy.Deps) (policy.Policy, error) {
-		return policy.New(name, policy.Config{Policy: name}, deps)
+// told is what is known of a request.
+type told uint8
+
+// A site knows sessions by their routing keys or not at all, and its clients send
+// text or, more rarely, tokens.
+const (
+	nothing told = iota
+	key
+	text
+	tokens
+)
+
+// lines are those of the table, in the order of [policy.Names].
+func lines() []line {
+	metric := func(name string) func(*policy.Config) {
+		return func(c *policy.Config) { c.PowerOfTwo.Metric = name }
+	}
+	return []line{
+		{policy: policy.Random},
+		{policy: policy.RoundRobin},
+		{policy: policy.Passthrough},
+		{policy: policy.CacheAware, as: "text", told: text},
+		{policy: policy.CacheAware, as: "tokens", told: tokens},
+		{policy: policy.PowerOfTwo, as: policy.ExpectedWait, told: tokens, set: metric(policy.ExpectedWait)},
+		{policy: policy.PowerOfTwo, as: policy.Requests, told: tokens, set: metric(policy.Requests)},
+		{policy: policy.PowerOfTwo, as: policy.LeastRequests, told: tokens, set: metric(policy.LeastRequests)},
+		{policy: policy.LeastLoad, as: "text", told: text},
+		{policy: policy.LeastLoad, as: "tokens", told: tokens},
+		{policy: policy.PrefixHash, as: "text", told: text},
+		{policy: policy.PrefixHash, as: "tokens", told: tokens},
+		{policy: policy.ConsistentHashing, told: key},
+		{policy: policy.Manual, told: key},
+		{policy: policy.Bucket, as: "of a prefill leg", told: tokens, leg: worker.Prefill}, // elsewhere it has no buckets
+	}
+}
+
+// name is the line's first column.
+func (l *line) name() string {
+	if l.as == "" {
+		return l.policy
+	}
+	return l.policy + ", " + l.as
+}
+
+// contenders are the references, and the lines whose policies are built. missing
+// names the policies that are not.
+func contenders(trace []mooncake.Line) (all []study.Contender, missing []string) {
+	p := &prompts{lines: trace, common: mooncake.Common(trace)}
+	all = []study.Contender{study.Greedy(), study.LeastRequests()}
+	for _, name := range policy.Names() {
+		if !policy.Built(name) {
+			missing = append(missing, name)
+		}
+	}
+	for _, l := range lines() {
+		if policy.Built(l.policy) {
+			all = append(all, l.contender(p))
+		}
+	}
+	return all, missing
+}
+
+// contender is the line with the settings that flags have by default.
+func (l *line) contender(p *prompts) study.Contender {
+	cfg := study.FlagDefaults()
+	cfg.Policy = l.policy
+	if l.set != nil {
+		l.set(&cfg)
+	}
+	return study.Contender{
+		Name: l.name(), Leg: l.leg,
+		Inputs: func(i int, req *policy.Request) { p.inputs(i, l.told, req) },
+		New: func(_ *study.Fleet, deps policy.Deps) (policy.Policy, error) {
+			return policy.New(l.policy, cfg, deps)
+		},
 	}
 }
 
 // choose keeps the contenders whose names contain text.
-func choose(all []vt.Contender, text string) ([]vt.Contender, error) {
-	var chosen []vt.Contender
+func choose(all []study.Contender, text string) ([]study.Contender, error) {
+	var chosen []study.Contender
 	for _, c := range all {
 		if strings.Contains(c.Name, text) {
 			chosen = append(chosen, c)
@@ -52,48 +120,20 @@ type prompts struct {
 	common int
 }
 
-// inputs writes what a policy may read of request i.
-func (p *prompts) inputs(i int, req *policy.Request) {
+// inputs writes what a policy may read of request i, cut where the product cuts it.
+func (p *prompts) inputs(i int, t told, req *policy.Request) {
 	l := &p.lines[i]
-	req.Keys.Header = worker.HashKey(strconv.FormatUint(l.Conversation(p.common), 10))
-}
-
-// workload is the trace as it arrives.
-func workload(o *options, lines []mooncake.Line) *vt.Workload {
-	w := &vt.Workload{Name: strings.TrimSuffix(filepath.Base(o.trace), ".jsonl"), BlockSize: mooncake.BlockSize, Requests: make([]vt.Request, len(lines))}
-	for i := range lines {
-		l := &lines[i]
-		r := vt.Request{At: l.At(), Prompt: l.Input, Output: l.Output, Blocks: make([]sim.BlockHash, len(l.Full()))}
-		for j, id := range l.Full() {
-			r.Blocks[j] = sim.BlockHash(id)
-		}
-		w.Requests[i] = r
-	}
-	if o.spread {
-		spread(w.Requests)
-		w.Name += ", spread"
-	}
-	for i := range w.Requests {
-		w.Requests[i].At = time.Duration(float64(w.Requests[i].At) / o.rate)
-	}
-	return w
-}
-
-// spread lets requests of the same moment arrive evenly until the next moment. Those
-// of the last moment stay together.
-func spread(requests []vt.Request) {
-	for begin := 0; begin < len(requests); {
-		end := begin
-		for end < len(requests) && requests[end].At == requests[begin].At {
-			end++
-		}
-		if end == len(requests) {
-			return
-		}
-		gap := requests[end].At - requests[begin].At
-		for i := begin; i < end; i++ {
-			requests[i].At += gap * time.Duration(i-begin) / time.Duration(end-begin)
-		}
-		begin = end
+	switch t {
+	case key:
+		k := worker.HashKey(strconv.FormatUint(l.Conversation(p.common), 10))
+		req.Keys = worker.Keys{Header: k, Pinned: k}
+	case text:
+		req.Text = string(l.Text(nil, wire.MaxText))
+		req.Chars = int64(l.Input) * mooncake.CharsPerToken
+	case tokens:
+		ids := l.Tokens(make([]uint32, 0, l.Input))
+		req.TokenIDs = ids[:min(len(ids), wire.MaxTokenIDs)]
+		req.Tokens = int64(l.Input)
+	case nothing:
 	}
 }

@@ -13,12 +13,11 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strings"
 	"syscall"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"smg/bench/study/vt"
+	"smg/study"
 )
 
 func main() {
@@ -37,50 +36,30 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	lines, err := o.read()
+	trace, err := o.read()
 	if err != nil {
 		return err
 	}
-	work := workload(o, lines)
-	chosen, err := choose(contenders(lines), o.only)
+	all, missing := contenders(trace)
+	chosen, err := choose(all, o.only)
 	if err != nil {
 		return err
 	}
+	work := workload(o, trace)
 	describe(stdout, o, work)
-	rows, err := compare(ctx, o, work, chosen, stderr)
+	if len(missing) > 0 {
+		fmt.Fprintf(stdout, "left out, since they are not built yet: %s\n\n", strings.Join(missing, ", "))
+	}
+	trial := study.Trial{Site: o.site, Work: work, Measure: o.measure, Rounds: o.rounds, Progress: stderr}
+	rows, err := trial.Compare(ctx, chosen)
 	if err != nil {
 		return err
 	}
-	return vt.Print(stdout, o.measure, rows)
-}
-
-// compare runs the contenders, as many side by side as there are CPUs, each once for
-// every round's seed.
-func compare(ctx context.Context, o *options, work *vt.Workload, chosen []vt.Contender, progress io.Writer) ([]vt.Row, error) {
-	rows := make([]vt.Row, len(chosen))
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(runtime.GOMAXPROCS(0))
-	for i, c := range chosen {
-		rows[i] = vt.Row{Name: c.Name, Runs: make([]vt.Summary, o.rounds)}
-		for round := range o.rounds {
-			g.Go(func() error {
-				began, site := time.Now(), o.site
-				site.Seed += uint64(round)
-				result, err := vt.Run(ctx, site, work, c)
-				if err != nil {
-					return err
-				}
-				rows[i].Runs[round] = o.measure.Summarize(work, result)
-				fmt.Fprintf(progress, "%s, round %d: %.1f s\n", c.Name, round+1, time.Since(began).Seconds())
-				return nil
-			})
-		}
-	}
-	return rows, g.Wait()
+	return study.Print(stdout, o.measure, rows)
 }
 
 // describe prints what all lines of the table have in common.
-func describe(w io.Writer, o *options, work *vt.Workload) {
+func describe(w io.Writer, o *options, work *study.Workload) {
 	e := o.site.Engine
 	fmt.Fprintf(w, "%s: %d requests in %v, %.2f/s (the trace at %g times its rate); an endless cache would hit %.3f of %d blocks\n",
 		work.Name, len(work.Requests), work.Length().Round(time.Second), float64(len(work.Requests))/work.Length().Seconds(),

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"smg/bench/study/mooncake"
-	"smg/bench/study/vt"
+	"smg/study"
 )
 
 // The trace is looked for in this order: the flag, the variable, and a folder
@@ -23,8 +23,8 @@ const (
 // options is what the command line sets.
 type options struct {
 	trace   string
-	site    vt.Config
-	measure vt.Measure
+	site    study.Config
+	measure study.Measure
 	rate    float64
 	spread  bool
 	first   int
@@ -33,7 +33,7 @@ type options struct {
 }
 
 func parse(args []string, stderr io.Writer) (*options, error) {
-	o := &options{site: vt.DefaultConfig(), measure: vt.DefaultMeasure()}
+	o := &options{site: study.DefaultConfig(), measure: study.DefaultMeasure()}
 	set := flag.NewFlagSet("study", flag.ContinueOnError)
 	set.SetOutput(stderr)
 	set.StringVar(&o.trace, "trace", "", "trace `file` in the form of the Mooncake release (default: $"+traceVariable+", then shared/data/"+traceFile+" here or above)")
@@ -62,7 +62,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	return o, o.validate()
 }
 
-// defaultRate loads the engines of [vt.DefaultConfig] so that queues form.
+// defaultRate loads the engines of [study.DefaultConfig] so that queues form.
 const defaultRate = 6
 
 func (o *options) validate() error {

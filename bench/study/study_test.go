@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +16,9 @@ import (
 	"go.uber.org/goleak"
 
 	"smg/bench/study/mooncake"
-	"smg/bench/study/vt"
 	"smg/policy"
+	"smg/study"
+	"smg/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -80,10 +82,74 @@ func TestStudy(t *testing.T) {
 	if diff := cmp.Diff(first.String(), again.String()); diff != "" {
 		t.Errorf("the same study again differs:\n%s", diff)
 	}
-	for _, name := range append(policy.BuiltNames(), vt.Greedy().Name, vt.LeastRequests().Name, "synthetic: 200 requests in 5s") {
+	for _, name := range append(policy.BuiltNames(), study.Greedy().Name, study.LeastRequests().Name, "synthetic: 200 requests in 5s") {
 		if !strings.Contains(first.String(), name) {
 			t.Errorf("no %q in\n%s", name, first.String())
 		}
+	}
+}
+
+// TestLines: every policy has a line under a name of its own, and those that are not
+// built yet are said to be left out.
+func TestLines(t *testing.T) {
+	names, policies := map[string]bool{}, map[string]bool{}
+	for _, l := range lines() {
+		if names[l.name()] {
+			t.Errorf("two lines are called %q", l.name())
+		}
+		names[l.name()], policies[l.policy] = true, true
+	}
+	all, missing := contenders([]mooncake.Line{{Input: 1, Output: 1, Blocks: []uint64{1}}})
+	for _, name := range policy.Names() {
+		if !policies[name] {
+			t.Errorf("%s has no line", name)
+		}
+		has := slices.ContainsFunc(all, func(c study.Contender) bool { return strings.HasPrefix(c.Name, name) })
+		if built := policy.Built(name); has != built || slices.Contains(missing, name) == built {
+			t.Errorf("%s: built %v, contends %v, missing %v", name, built, has, missing)
+		}
+	}
+}
+
+// TestInputs: a prompt is told as text or as tokens, whole in length and cut as the
+// product cuts it; a conversation has one key.
+func TestInputs(t *testing.T) {
+	trace := []mooncake.Line{
+		{Input: 600, Output: 1, Blocks: []uint64{1, 2}},
+		{Input: 700, Output: 1, Blocks: []uint64{1, 2}},
+		{Input: 600, Output: 1, Blocks: []uint64{1, 3}},
+		{Input: 512 * 200, Output: 1, Blocks: append([]uint64{1}, make([]uint64, 199)...)},
+	}
+	p := &prompts{lines: trace, common: 1}
+	tell := func(i int, t told) (r policy.Request) {
+		p.inputs(i, t, &r)
+		return r
+	}
+	type sizes struct {
+		text, ids     int
+		chars, tokens int64
+	}
+	for _, tt := range []struct {
+		name string
+		req  policy.Request
+		want sizes
+	}{
+		{"text", tell(0, text), sizes{text: 2400, chars: 2400}},
+		{"tokens", tell(0, tokens), sizes{ids: 600, tokens: 600}},
+		{"long text", tell(3, text), sizes{text: wire.MaxText, chars: 4 * 512 * 200}},
+		{"many tokens", tell(3, tokens), sizes{ids: wire.MaxTokenIDs, tokens: 512 * 200}},
+		{"a key", tell(0, key), sizes{}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := tt.req
+			if diff := cmp.Diff(tt.want, sizes{len(r.Text), len(r.TokenIDs), r.Chars, r.Tokens}, cmp.AllowUnexported(sizes{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+	a, b, c := tell(0, key).Keys, tell(1, key).Keys, tell(2, key).Keys
+	if a.Hashed().None() || a.Manual().None() || a != b || a == c {
+		t.Errorf("keys %v, %v of one conversation, %v of another", a, b, c)
 	}
 }
 
@@ -152,9 +218,9 @@ func same(t *testing.T, a, b string) bool {
 }
 
 func TestSpread(t *testing.T) {
-	var requests []vt.Request
+	var requests []study.Request
 	for _, at := range []time.Duration{0, 0, 0, 3, 9, 9, 9} {
-		requests = append(requests, vt.Request{At: at * time.Second})
+		requests = append(requests, study.Request{At: at * time.Second})
 	}
 	spread(requests)
 	var got []time.Duration
@@ -203,8 +269,9 @@ func TestTrace(t *testing.T) {
 	if testing.Short() {
 		t.Skip("not the study itself: -short")
 	}
-	chosen := []vt.Contender{vt.Greedy(), vt.LeastRequests()}
-	rows, err := compare(t.Context(), o, work, chosen, io.Discard)
+	chosen := []study.Contender{study.Greedy(), study.LeastRequests()}
+	trial := study.Trial{Site: o.site, Work: work, Measure: o.measure, Rounds: o.rounds, Progress: io.Discard}
+	rows, err := trial.Compare(t.Context(), chosen)
 	if err != nil {
 		t.Fatal(err)
 	}

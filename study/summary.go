@@ -1,11 +1,11 @@
-package vt
+package study
 
 import (
 	"math"
 	"slices"
 	"time"
 
-	"smg/bench/stats"
+	"smg/stats"
 )
 
 // Measure is what is read from a result.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"smg/bench/stats"
+	"smg/stats"
 )
 
 func TestQuantile(t *testing.T) {

@@ -1,11 +1,11 @@
-package vt
+package study
 
 import (
 	"fmt"
 	"io"
 	"text/tabwriter"
 
-	"smg/bench/stats"
+	"smg/stats"
 )
 
 // Row is a line of the table: one contender in several runs that differ in their
