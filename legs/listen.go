@@ -25,6 +25,9 @@ func (s *Service) answer(ask *wire.Select) *wire.Reply {
 // onLeases folds what an ingress tells of its calls.
 func (s *Service) onLeases(b *worker.Batch) {
 	now := s.now()
+	if s.recorder != nil {
+		s.recorder.Leases(b, now)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events = s.fold.Apply(b, now, s.events[:0])

@@ -58,6 +58,9 @@ func (s *Service) step(ctx context.Context, probing *sync.WaitGroup, late bool) 
 	s.ranking.Tick(now, late)
 	s.book.Tick(now)
 	s.tick(true)
+	if s.recorder != nil {
+		s.recorder.Fleet(s.registry.Workers(), now)
+	}
 	s.probeDue(ctx, probing)
 }
 

@@ -46,6 +46,7 @@ type Deps struct {
 	Prober Prober
 	// Loads is a new source of a worker's loads. With nil nobody is polled.
 	Loads      func(*worker.Spec) LoadSource
+	Recorder   Recorder // nil: nothing is recorded
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
 	Now        func() time.Time
@@ -57,6 +58,7 @@ type Service struct {
 	bus      *bus.Conn
 	prober   Prober
 	loads    func(*worker.Spec) LoadSource // nil: nobody is polled
+	recorder Recorder
 	log      *slog.Logger
 	now      func() time.Time
 	book     *policy.Book
@@ -101,7 +103,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 	}
 	fold := worker.NewFold()
 	s := &Service{
-		cfg: cfg, bus: d.Bus, prober: d.Prober, loads: d.Loads, log: log, now: d.Now,
+		cfg: cfg, bus: d.Bus, prober: d.Prober, loads: d.Loads, recorder: d.Recorder, log: log, now: d.Now,
 		book: book, fold: fold, registry: worker.NewRegistry(fold, cfg.Keeper.Breaker.SuccessThreshold),
 		ranking: worker.NewRanking(), readiness: worker.NewReadiness(cfg.Settle),
 		keepers: map[worker.ID]*keeping{}, gone: map[worker.ID]gone{},
@@ -129,14 +131,15 @@ func (s *Service) Replica() worker.ReplicaID { return s.cfg.Replica }
 func (s *Service) Leg() worker.Leg { return s.cfg.Leg }
 
 // Policy is the name of the policy that answers for models whose workers name
-// none, and what the leg's policies read of a request.
+// none, and what is to be sent of a request.
 func (s *Service) Policy() (name string, reads policy.Inputs) {
 	name, _ = s.book.For("")
-	return name, s.book.Reads()
+	return name, s.reads()
 }
 
-// Reads is what the leg's policies read of a request now.
-func (s *Service) Reads() wire.Reads { return announced(s.book.Reads()) }
+// Reads is what is to be sent of a request now: what the leg's policies read, and
+// what is recorded.
+func (s *Service) Reads() wire.Reads { return announced(s.reads()) }
 
 // Select picks a worker and counts the ask's lease on it. The error is
 // wire.ErrSelectionUnavailable while the replica is not ready, or one of package
@@ -145,15 +148,15 @@ func (s *Service) Select(ask *wire.Select) (wire.Pick, error) {
 	if !s.ready.Load() {
 		return wire.Pick{}, wire.ErrSelectionUnavailable
 	}
-	pool := s.registry.Pool(s.cfg.Leg, ask.Model)
-	if pool == nil {
-		return wire.Pick{}, worker.ErrNoWorkers
-	}
-	name, p := s.book.For(pool.Model())
 	now := ask.Now
 	if now.IsZero() {
 		now = s.now()
 	}
+	pool := s.registry.Pool(s.cfg.Leg, ask.Model)
+	if pool == nil {
+		return s.told(ask, ask.Model, wire.Pick{}, worker.ErrNoWorkers, now)
+	}
+	name, p := s.book.For(pool.Model())
 	req := s.requests.Get().(*policy.Request)
 	defer func() {
 		*req = policy.Request{} // keep no prompt
@@ -168,11 +171,21 @@ func (s *Service) Select(ask *wire.Select) (wire.Pick, error) {
 		TokenIDs: ask.TokenIDs, Tokens: ask.Tokens,
 		Namespace: ask.Namespace,
 	}
+	s.hide(req)
 	d, err := p.Pick(req, pool)
 	if err != nil {
-		return wire.Pick{}, err
+		return s.told(ask, pool.Model(), wire.Pick{}, err, now)
 	}
-	return wire.Pick{Worker: d.Worker.Spec, Probe: d.Probe, Policy: name, Branch: d.Branch, Tokens: d.Tokens}, nil
+	pick := wire.Pick{Worker: d.Worker.Spec, Probe: d.Probe, Policy: name, Branch: d.Branch, Tokens: d.Tokens}
+	return s.told(ask, pool.Model(), pick, nil, now)
+}
+
+// told is the answer to an ask, of which the recorder has been told.
+func (s *Service) told(ask *wire.Select, model string, pick wire.Pick, err error, now time.Time) (wire.Pick, error) {
+	if s.recorder != nil {
+		s.recorder.Selected(ask, model, &pick, err, now)
+	}
+	return pick, err
 }
 
 // Run joins the bus and serves until ctx ends. It returns after every goroutine it

@@ -68,6 +68,11 @@ type bench struct {
 
 func start(t *testing.T, change func(*Config)) *bench {
 	t.Helper()
+	return startRecorded(t, nil, change)
+}
+
+func startRecorded(t *testing.T, rec Recorder, change func(*Config)) *bench {
+	t.Helper()
 	cluster, err := wire.ParseCluster("test")
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +98,7 @@ func start(t *testing.T, change func(*Config)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Service, err = New(cfg, Deps{Bus: b.bus, Prober: b.prober, Log: slog.New(slog.DiscardHandler), Registerer: b.reg, Now: time.Now})
+	b.Service, err = New(cfg, Deps{Bus: b.bus, Prober: b.prober, Recorder: rec, Log: slog.New(slog.DiscardHandler), Registerer: b.reg, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,8 @@ func compressed(name string) bool { return strings.HasSuffix(name, gzipExt) }
 func Name(name string, leg worker.Leg, n int) string {
 	ext := ""
 	for _, e := range [...]string{gzipExt, ".jsonl", ".json"} {
-		if strings.HasSuffix(name, e) {
-			ext, name = e+ext, strings.TrimSuffix(name, e)
+		if stem, found := strings.CutSuffix(name, e); found {
+			ext, name = e+ext, stem
 		}
 	}
 	if leg != worker.Regular {
