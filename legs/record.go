@@ -35,8 +35,8 @@ func (s *Service) reads() policy.Inputs {
 	return in
 }
 
-// hide takes out of req what is there for the recorder alone: that something is
-// recorded changes no choice.
+// hide takes out of req what an ingress has sent for the recorder alone: that
+// something is recorded changes no choice.
 func (s *Service) hide(req *policy.Request) {
 	if s.recorder == nil {
 		return
@@ -48,7 +48,10 @@ func (s *Service) hide(req *policy.Request) {
 	if !in.Has(policy.ReadsTokens) {
 		req.TokenIDs = nil
 	}
-	if in&recorded == policy.ReadsNothing {
-		req.Chars, req.Tokens = 0, 0
+	if in&(policy.ReadsText|policy.ReadsSize) == policy.ReadsNothing {
+		req.Chars = 0
+	}
+	if in&(policy.ReadsText|policy.ReadsTokens) == policy.ReadsNothing {
+		req.Namespace = 0
 	}
 }

@@ -82,7 +82,7 @@ func TestRecorderIsTold(t *testing.T) {
 // TestRecordingChangesNoChoice: prompts are sent for the recorder, but policies see of
 // them what they would see without it.
 func TestRecordingChangesNoChoice(t *testing.T) {
-	full := policy.Request{Text: "text", Chars: 4, TokenIDs: []uint32{1}, Tokens: 1, Target: "1", Keys: worker.Keys{Header: worker.HashKey("k")}}
+	full := policy.Request{Text: "text", Chars: 4, TokenIDs: []uint32{1}, Tokens: 1, Namespace: 5, Target: "1", Keys: worker.Keys{Header: worker.HashKey("k")}}
 	for _, tt := range []struct {
 		policy    string
 		recorded  bool
@@ -91,9 +91,9 @@ func TestRecordingChangesNoChoice(t *testing.T) {
 	}{
 		{policy.RoundRobin, false, 0, func(*policy.Request) {}},
 		{policy.RoundRobin, true, wire.ReadsSize | wire.ReadsTokens | wire.ReadsText, func(r *policy.Request) {
-			r.Text, r.Chars, r.TokenIDs, r.Tokens = "", 0, nil, 0
+			r.Text, r.Chars, r.TokenIDs, r.Namespace = "", 0, nil, 0
 		}},
-		{policy.Bucket, true, wire.ReadsSize | wire.ReadsTokens | wire.ReadsText, func(r *policy.Request) { r.Text, r.TokenIDs = "", nil }},
+		{policy.Bucket, true, wire.ReadsSize | wire.ReadsTokens | wire.ReadsText, func(r *policy.Request) { r.Text, r.TokenIDs, r.Namespace = "", nil, 0 }},
 		{policy.PrefixHash, true, wire.ReadsKey | wire.ReadsSize | wire.ReadsTokens | wire.ReadsText, func(*policy.Request) {}},
 	} {
 		t.Run(tt.policy, func(t *testing.T) {

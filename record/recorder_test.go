@@ -235,43 +235,45 @@ func TestASlowDiskDelaysNobody(t *testing.T) {
 		{"large", wire.Select{Text: strings.Repeat("x", wire.MaxText)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			d := &disk{}
-			const n = 6000
-			log := recording(t, d, "x", config, func(r *Recorder) {
-				block := d.set(nil)
-				var wg sync.WaitGroup
-				for g := range 4 {
-					wg.Go(func() {
-						for i := range n / 4 {
-							ask := tt.ask
-							ask.Lease = lease(uint64(g*n + i + 1))
-							r.Selected(&ask, "m", &wire.Pick{}, worker.ErrUnavailable, at(i))
-							r.Leases(&worker.Batch{Entries: []worker.Entry{{Kind: worker.EntryEnd, Lease: worker.Lease{ID: ask.Lease}}}}, at(i))
-						}
-					})
+			synctest.Test(t, func(t *testing.T) { // digests take longer than a stop may, under the race detector
+				d := &disk{}
+				const n = 6000
+				log := recording(t, d, "x", config, func(r *Recorder) {
+					block := d.set(nil)
+					var wg sync.WaitGroup
+					for g := range 4 {
+						wg.Go(func() {
+							for i := range n / 4 {
+								ask := tt.ask
+								ask.Lease = lease(uint64(g*n + i + 1))
+								r.Selected(&ask, "m", &wire.Pick{}, worker.ErrUnavailable, at(i))
+								r.Leases(&worker.Batch{Entries: []worker.Entry{{Kind: worker.EntryEnd, Lease: worker.Lease{ID: ask.Lease}}}}, at(i))
+							}
+						})
+					}
+					wg.Wait() // blocked, the test would end here
+					close(block)
+				})
+				_, got := lines(t, d.buf.Bytes())
+				selects, ends, lost := uint64(0), uint64(0), uint64(0)
+				for _, l := range got {
+					switch {
+					case l.Select != nil:
+						selects++
+					case l.End != nil:
+						ends++
+					case l.Lost != nil:
+						lost += l.Lost.Records
+					}
 				}
-				wg.Wait() // blocked, the test would end here
-				close(block)
+				last := got[len(got)-1].Close
+				if last == nil || last.Selects != selects || last.Lost != lost || lost == 0 || selects+ends+lost != 2*n {
+					t.Errorf("%d selects, %d ends, %d lost, want %d in all; last line %+v", selects, ends, lost, 2*n, last)
+				}
+				if n := strings.Count(log, "too slow"); n != 1 {
+					t.Errorf("%d lines about what is lost:\n%s", n, log)
+				}
 			})
-			_, got := lines(t, d.buf.Bytes())
-			selects, ends, lost := uint64(0), uint64(0), uint64(0)
-			for _, l := range got {
-				switch {
-				case l.Select != nil:
-					selects++
-				case l.End != nil:
-					ends++
-				case l.Lost != nil:
-					lost += l.Lost.Records
-				}
-			}
-			last := got[len(got)-1].Close
-			if last == nil || last.Selects != selects || last.Lost != lost || lost == 0 || selects+ends+lost != 2*n {
-				t.Errorf("%d selects, %d ends, %d lost, want %d in all; last line %+v", selects, ends, lost, 2*n, last)
-			}
-			if n := strings.Count(log, "too slow"); n != 1 {
-				t.Errorf("%d lines about what is lost:\n%s", n, log)
-			}
 		})
 	}
 }
