@@ -166,9 +166,8 @@ func (r *Recorder) release(e *entry) {
 }
 
 // Run writes until ctx ends, then what is left, and closes the file. Whoever tells
-// the recorder something has to have ended by then. A disk that fails is logged and is
-// no error.
-func (r *Recorder) Run(ctx context.Context) error {
+// the recorder something has to have ended by then. A disk that fails is logged.
+func (r *Recorder) Run(ctx context.Context) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -182,7 +181,6 @@ func (r *Recorder) Run(ctx context.Context) error {
 	case <-limit.C:
 		r.log.Error("the recording cannot be completed: the disk takes too long")
 	}
-	return nil
 }
 
 // flushEvery is how much of a recording a crash may cost.

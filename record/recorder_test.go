@@ -75,11 +75,7 @@ func recording(t testing.TB, d *disk, path string, cfg Config, f func(r *Recorde
 	r.out.began = began
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() {
-		if err := r.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	wg.Go(func() { r.Run(ctx) })
 	f(r)
 	cancel()
 	wg.Wait()

@@ -94,7 +94,7 @@ func (d *Def) variables() []string {
 
 // Table returns the definitions of all flags, in the order of help.
 func Table() []Def {
-	return slices.Concat(launchTable(), policyTable(), stickyTable(), loadTable(), legTable(), retryTable(), serviceTable(), serveTable())
+	return slices.Concat(launchTable(), policyTable(), stickyTable(), loadTable(), legTable(), retryTable(), serviceTable(), recordTable(), serveTable())
 }
 
 // entry is a flag as one command knows it.

@@ -109,6 +109,11 @@ type Launch struct {
 	PlanTimeout  time.Duration
 	FailDegraded bool
 
+	// Record is the file to write a recording to, "" for none. RecordPrompts has
+	// prompts written as they are.
+	Record        string
+	RecordPrompts bool
+
 	// Leg is what the selector command selects for.
 	Leg worker.Leg
 }
@@ -193,6 +198,7 @@ func (l *Launch) checkCommon(c *checker) {
 		c.add("cluster", l.Cluster, "use letters, digits, - and _", "not a name that a message subject can carry")
 	}
 	l.checkBus(c)
+	l.checkRecord(c)
 	c.checkPositive("health-check-interval-secs", int64(l.HealthCheckInterval))
 	c.checkPositive("health-check-timeout-secs", int64(l.HealthCheckTimeout))
 	c.checkPositive("health-failure-threshold", int64(l.HealthFailureThreshold))

@@ -9,18 +9,19 @@ import (
 
 // Groups of flags, as help names them.
 const (
-	groupAddress  = "address"
-	groupWorkers  = "workers"
-	groupPolicy   = "policy"
-	groupLegs     = "legs"
-	groupLoads    = "loads"
-	groupRetries  = "retries"
-	groupHealth   = "health"
-	groupRequests = "requests"
-	groupLogs     = "logs"
-	groupMetrics  = "metrics"
-	groupBus      = "bus"
-	groupEngines  = "engines"
+	groupAddress   = "address"
+	groupWorkers   = "workers"
+	groupPolicy    = "policy"
+	groupLegs      = "legs"
+	groupLoads     = "loads"
+	groupRetries   = "retries"
+	groupHealth    = "health"
+	groupRequests  = "requests"
+	groupLogs      = "logs"
+	groupMetrics   = "metrics"
+	groupBus       = "bus"
+	groupRecording = "recording"
+	groupEngines   = "engines"
 )
 
 // launchTable defines the flags of the gateway.

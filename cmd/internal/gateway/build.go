@@ -13,7 +13,6 @@ import (
 	"smg/cmd/internal/service"
 	"smg/engine"
 	"smg/ingress"
-	"smg/legs"
 	"smg/legs/client"
 	"smg/wire"
 	"smg/worker"
@@ -110,11 +109,11 @@ func hear(ctx context.Context, c *client.Client) {
 
 // selectors are those of the legs that requests have, each with a policy of its own;
 // none where they are other processes.
-func (g *Gateway) selectors(conn *bus.Conn, incarnation uint64, prober *engine.Prober) ([]*legs.Service, error) {
+func (g *Gateway) selectors(conn *bus.Conn, incarnation uint64, prober *engine.Prober) ([]*selector.Selector, error) {
 	if g.cmd.Verb == flags.RunIngress {
 		return nil, nil
 	}
-	var all []*legs.Service
+	var all []*selector.Selector
 	for _, leg := range modeOf(g.cfg).Legs() {
 		sel, err := selector.New(g.cfg, leg, policyOf(g.cfg, leg), worker.ReplicaID(incarnation), g.shared(),
 			selector.Deps{Bus: conn, Prober: prober, Log: g.log, Registerer: g.reg})

@@ -8,6 +8,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 	"smg/cmd/internal/service"
 	"smg/cmd/internal/terminal"
 	"smg/ingress"
+	"smg/record"
 )
 
 // Gateway is bound, but does not serve before [Gateway.Run].
@@ -44,13 +46,19 @@ type Server interface {
 }
 
 // Bind takes the ports that cmd names, or those that a parent has passed on: the
-// metrics port first, since a conflict must end the start. The workers of cmd may
+// metrics port first, since a conflict must end the start, as must a recording that
+// cannot be written. The workers of cmd may
 // still change until Run.
 func Bind(cmd *flags.Command, con terminal.Console) (*Gateway, error) {
 	cfg := cmd.Launch
 	prefix := ""
 	if cmd.Verb == flags.RunServe {
 		prefix = "router-" // the flags of the API's address never carry it
+	}
+	if cfg.Record != "" {
+		if err := record.Writable(cfg.Record); err != nil {
+			return nil, fmt.Errorf("--%srecord: %w", prefix, err)
+		}
 	}
 	metrics, err := service.Bind(service.EnvMetrics, "--"+prefix+"prometheus-", cfg.PrometheusHost, cfg.PrometheusPort)
 	if err != nil {

@@ -31,7 +31,7 @@ type Deps struct {
 // New is the selector of a leg that does nothing yet. replica is unique for each
 // start. shared says that others may be on the bus, whom a new replica has to hear
 // first.
-func New(cfg *flags.Launch, leg worker.Leg, policyName string, replica worker.ReplicaID, shared bool, d Deps) (*legs.Service, error) {
+func New(cfg *flags.Launch, leg worker.Leg, policyName string, replica worker.ReplicaID, shared bool, d Deps) (*Selector, error) {
 	cluster, err := wire.ParseCluster(cfg.Cluster)
 	if err != nil {
 		return nil, err
@@ -43,9 +43,17 @@ func New(cfg *flags.Launch, leg worker.Leg, policyName string, replica worker.Re
 	if shared {
 		c.Settle = worker.Settle
 	}
-	return legs.New(c, legs.Deps{
-		Bus: d.Bus, Prober: Prober{d.Prober}, Loads: loadsFrom(d.Prober), Log: d.Log, Registerer: d.Registerer, Now: time.Now,
-	})
+	deps := legs.Deps{Bus: d.Bus, Prober: Prober{d.Prober}, Loads: loadsFrom(d.Prober), Log: d.Log, Registerer: d.Registerer, Now: time.Now}
+	rec, err := recorder(cfg, leg, policyName, replica, d)
+	if err != nil {
+		return nil, err
+	}
+	if rec != nil {
+		deps.Recorder = rec
+		d.Log.Info("recording", slog.String("leg", leg.String()), slog.String("file", rec.Path()))
+	}
+	s, err := legs.New(c, deps)
+	return &Selector{s, rec}, err
 }
 
 func keeperConfig(cfg *flags.Launch) worker.KeeperConfig {
