@@ -56,3 +56,16 @@ func (t *Trial) Compare(ctx context.Context, contenders []Contender) ([]Row, err
 	<-told
 	return rows, err
 }
+
+// Describe writes what all rows have in common. rate says how requests arrive.
+func (t *Trial) Describe(w io.Writer, rate string) {
+	work, e := t.Work, t.Site.Engine
+	blocks := work.Blocks()
+	fmt.Fprintf(w, "%s: %d requests in %v, %.2f/s (%s); an endless cache would hit %.3f of %d blocks\n",
+		work.Name, len(work.Requests), work.Length().Round(time.Second), float64(len(work.Requests))/max(work.Length(), time.Millisecond).Seconds(),
+		rate, ratio(work.IdealHits(), blocks), blocks)
+	fmt.Fprintf(w, "%d workers: prefill %.0f tokens/s in chunks of %d, decode step %v + %v a sequence, %d tokens of KV in blocks of %d\n",
+		t.Site.Workers, e.PrefillTokensPerSecond, e.ChunkTokens, e.DecodeStep, e.DecodePerSequence, e.KVBlocks*e.BlockSize, e.BlockSize)
+	fmt.Fprintf(w, "ingresses %d, selectors %d, load polls every %v; medians of %d rounds (least–most), seeds from %d; %s\n\n",
+		t.Site.Ingresses, t.Site.Selectors, t.Site.Poll, t.Rounds, t.Site.Seed, runtime.Version())
+}

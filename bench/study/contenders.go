@@ -94,9 +94,7 @@ func (l *line) contender(p *prompts) study.Contender {
 	return study.Contender{
 		Name: l.name(), Leg: l.leg,
 		Inputs: func(i int, req *policy.Request) { p.inputs(i, l.told, req) },
-		New: func(_ *study.Fleet, deps policy.Deps) (policy.Policy, error) {
-			return policy.New(l.policy, cfg, deps)
-		},
+		New:    study.Built(cfg),
 	}
 }
 

@@ -1,5 +1,6 @@
 // Command smg starts engines and serves them behind one address (serve), or serves
-// engines that run already (launch, or bare flags).
+// engines that run already (launch, or bare flags). What it recorded of that it runs
+// again under other policies (replay).
 package main
 
 import (
@@ -7,6 +8,7 @@ import (
 
 	"smg/cmd/internal/flags"
 	"smg/cmd/internal/gateway"
+	"smg/cmd/internal/replay"
 	"smg/cmd/internal/selector"
 	"smg/cmd/internal/terminal"
 )
@@ -30,6 +32,8 @@ func run(args []string) int {
 		return selector.Main(cmd)
 	case flags.RunSim:
 		return simulate(cmd.SimArgs)
+	case flags.RunReplay:
+		return replay.Main(cmd, os.Stdout, os.Stderr)
 	case flags.Print: // it has been done
 	}
 	return code

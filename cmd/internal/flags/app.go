@@ -55,8 +55,11 @@ type filler struct {
 // fill runs urfave/cli over the line and returns the configuration.
 func (in *Input) fill(s *set, line *rewritten) (*Serve, error) {
 	scope := InLaunch
-	if s.command == nameServe {
+	switch s.command {
+	case nameServe:
 		scope = InRouter | InServe
+	case nameReplay:
+		scope = InLaunch | InReplay
 	}
 	f := &filler{config: defaults(scope), line: line}
 	app := newApp(io.Discard)

@@ -12,17 +12,18 @@ const (
 	nameIngress  = "ingress"
 	nameSelector = "selector"
 	nameSim      = "sim"
+	nameReplay   = "replay"
 	nameHelp     = "help"
 )
 
 // commandNames are the words that may stand first, aliases included.
 func commandNames() []string {
-	return []string{nameLaunch, "start", nameServe, nameIngress, nameSelector, nameSim, nameHelp}
+	return []string{nameLaunch, "start", nameServe, nameIngress, nameSelector, nameSim, nameReplay, nameHelp}
 }
 
 // configured says whether the command has flags of ours and a configuration.
 func configured(command string) bool {
-	return slices.Contains([]string{nameLaunch, nameServe, nameIngress, nameSelector}, command)
+	return slices.Contains([]string{nameLaunch, nameServe, nameIngress, nameSelector, nameReplay}, command)
 }
 
 // scopeOf is where the flags of a command are defined that carry no prefix.
@@ -34,6 +35,8 @@ func scopeOf(command string) Scope {
 		return InIngress
 	case nameSelector:
 		return InSelector
+	case nameReplay:
+		return InReplay
 	}
 	return InLaunch
 }
@@ -57,6 +60,8 @@ const (
 	RunSelector
 	// RunSim runs the simulated engine with SimArgs.
 	RunSim
+	// RunReplay runs recordings again, as Replay says and with the policies of Launch.
+	RunReplay
 )
 
 // Input is what a command line means depends on.
@@ -85,6 +90,7 @@ type Command struct {
 	Launch  *Launch  // the others, RunServe: the gateway's part of Serve
 	Serve   *Serve   // RunServe
 	SimArgs []string // RunSim
+	Replay  *Replay  // RunReplay
 	// Notices are start-up lines about what the user did not type; Warnings are about
 	// what looks like a mistake.
 	Notices  []string
@@ -106,6 +112,10 @@ func (c *Command) Validate(rule URLRule) error {
 		return check.faults.ErrorOrNil()
 	case RunServe:
 		return c.Serve.Validate(rule)
+	case RunReplay:
+		check := &checker{}
+		c.Replay.check(check, c.Launch)
+		return check.faults.ErrorOrNil()
 	}
 	return nil
 }
@@ -130,7 +140,7 @@ func Parse(in Input) (*Command, error) {
 	switch command {
 	case "start":
 		command = nameLaunch
-	case nameLaunch, nameServe, nameIngress, nameSelector:
+	case nameLaunch, nameServe, nameIngress, nameSelector, nameReplay:
 	case nameSim:
 		return &Command{Verb: RunSim, SimArgs: slices.Clone(rest)}, nil
 	case nameHelp:
@@ -220,6 +230,11 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	_, config.PolicySet = typed[s.prefixed("policy")]
 	config.settle()
 	switch command {
+	case nameReplay:
+		if c.Replay, err = config.replay(line.files); err != nil {
+			return nil, err
+		}
+		return c, nil
 	case nameIngress, nameSelector:
 		if err := config.needed(command, typed); err != nil {
 			return nil, err
@@ -251,6 +266,8 @@ func verbOf(command string) Verb {
 		return RunIngress
 	case nameSelector:
 		return RunSelector
+	case nameReplay:
+		return RunReplay
 	}
 	return RunLaunch
 }

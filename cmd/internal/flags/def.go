@@ -38,6 +38,9 @@ const (
 	InIngress
 	// InSelector is the selector of one leg alone.
 	InSelector
+	// InReplay is the replay of recordings, which also has the flags that tune
+	// policies.
+	InReplay
 )
 
 // Where the flags of the gateway exist: always in the commands that run all of it,
@@ -94,7 +97,7 @@ func (d *Def) variables() []string {
 
 // Table returns the definitions of all flags, in the order of help.
 func Table() []Def {
-	return slices.Concat(launchTable(), policyTable(), stickyTable(), loadTable(), legTable(), retryTable(), serviceTable(), recordTable(), serveTable())
+	return slices.Concat(launchTable(), policyTable(), stickyTable(), loadTable(), legTable(), retryTable(), serviceTable(), recordTable(), replayTable(), serveTable())
 }
 
 // entry is a flag as one command knows it.
@@ -121,18 +124,22 @@ type set struct {
 	byName  map[string]*entry
 	// passthrough: what is not known belongs to the engine.
 	passthrough bool
+	// files: arguments that are no flags are files.
+	files bool
 	// bare: the flags came without a command, so a command's name among them is
 	// one that stands in the wrong place.
 	bare bool
 }
 
 func newSet(command string, table []Def) *set {
-	s := &set{command: command, byName: map[string]*entry{}, passthrough: command == nameServe}
+	s := &set{command: command, byName: map[string]*entry{}, passthrough: command == nameServe, files: command == nameReplay}
 	for i := range table {
 		d := &table[i]
 		e := &entry{Def: d, name: d.Name}
 		switch {
 		case command != nameServe && d.In&scopeOf(command) != 0:
+		case command == nameReplay && d.Tunes != nil && d.In&InSelector != 0:
+		case command == nameReplay && d.Name == stickyFlag:
 		case command == nameServe && d.In&InServe != 0:
 			e.own = true
 		case command == nameServe && d.In&InRouter != 0:
@@ -158,7 +165,7 @@ func (s *set) ownerOf(name string) string {
 	if s.passthrough || s.lookup(name) != nil {
 		return "" // the engines may have it, or only the dashes are wrong
 	}
-	for _, command := range []string{nameSelector, nameIngress, nameLaunch, nameServe} {
+	for _, command := range []string{nameSelector, nameIngress, nameLaunch, nameServe, nameReplay} {
 		if command != s.command && newSet(command, Table()).lookup(name) != nil {
 			return command
 		}

@@ -24,6 +24,7 @@ Commands:
   ingress   the API alone, and
   selector  the selector of one leg alone, which meet on a NATS server
   sim       a simulated engine
+  replay    policies over recorded traffic and simulated engines
   help      help of a command
 
 Everyday flags of launch (serve takes them as --router-...):
@@ -52,6 +53,8 @@ func commandUsage(command string) string {
 		return "the API alone"
 	case nameSelector:
 		return "the selector of one leg alone"
+	case nameReplay:
+		return "policies over recorded traffic"
 	}
 	return "a gateway in front of engines that run already"
 }
@@ -66,6 +69,8 @@ Flags of the gateway are written --router-NAME; flags that smg does not know are
 		return "smg ingress --nats-url URL [flags] (or smg-ingress)\nThe API of a gateway whose legs are selected for by other processes on the same NATS." + variables
 	case nameSelector:
 		return "smg selector --leg LEG --nats-url URL [flags] (or smg-selector)\nSelects the workers of one leg. Several may run for a leg." + variables
+	case nameReplay:
+		return "smg replay [--policy POLICY[,POLICY]] [flags] FILE...\nRuns recordings (smg launch --record FILE) again, over simulated engines in virtual time, and prints how policies would have done.\nThe flags that tune policies are those of launch."
 	}
 	return "smg launch [flags]" + variables
 }

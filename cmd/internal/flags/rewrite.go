@@ -16,6 +16,7 @@ type given struct {
 type rewritten struct {
 	flags      []given
 	empty      []string // lists that were given without a value
+	files      []string // replay: what is to be read
 	engineArgs []string // serve: what belongs to the engine, in order
 	warnings   []string
 }
@@ -75,6 +76,10 @@ func startsNegative(token string) bool {
 func (r *rewriter) stray(token string) error {
 	if r.set.passthrough {
 		r.out.engineArgs = append(r.out.engineArgs, token)
+		return nil
+	}
+	if r.set.files && token != "--" {
+		r.out.files = append(r.out.files, token)
 		return nil
 	}
 	if r.set.bare && isCommand(token) {

@@ -17,6 +17,8 @@ type Serve struct {
 	ConnectionMode string
 	// Engines is complete but for Color, which depends on the terminal.
 	Engines launcher.Config
+	// Replay is what the flags of replay say, and nothing in serve.
+	Replay Replay
 }
 
 // DefaultServe is serve without any flag; its backend cannot be started yet.

@@ -21,6 +21,7 @@ const (
 	groupMetrics   = "metrics"
 	groupBus       = "bus"
 	groupRecording = "recording"
+	groupReplay    = "replay"
 	groupEngines   = "engines"
 )
 

@@ -9,7 +9,7 @@ import (
 func loadTable() []Def {
 	return []Def{
 		{
-			Name: "load-monitor-interval", Kind: Scalar, Value: "SECS", Default: "10", Group: groupLoads, In: everyProcess,
+			Name: "load-monitor-interval", Kind: Scalar, Value: "SECS", Default: "10", Group: groupLoads, In: everyProcess | InReplay,
 			Help: "Pause between two questions for a worker's load.",
 			set:  setSeconds(func(s *Serve) *time.Duration { return &s.LoadMonitorInterval }, 0),
 		},

@@ -161,11 +161,14 @@ func policyTable() []Def {
 	}
 }
 
+// stickyFlag switches sticky sessions on.
+const stickyFlag = "routing-key-override"
+
 // stickyTable defines the flags of routing keys, and of what is pinned to them.
 func stickyTable() []Def {
 	return []Def{
 		{
-			Name: "routing-key-override", Aliases: []string{"sticky-sessions"}, Kind: Bool, Group: groupPolicy, In: everyProcess,
+			Name: stickyFlag, Aliases: []string{"sticky-sessions"}, Kind: Bool, Group: groupPolicy, In: everyProcess,
 			Help: "Sticky sessions: keep the requests of a routing key on one worker, on top of any policy.",
 			set:  setBool(func(s *Serve) *bool { return &s.Policies.Sticky.On }),
 		},

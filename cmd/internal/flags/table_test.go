@@ -28,7 +28,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("--%s: only a scalar takes what begins with a dash", d.Name)
 		}
 	}
-	for _, command := range []string{nameLaunch, nameServe, nameIngress, nameSelector} {
+	for _, command := range []string{nameLaunch, nameServe, nameIngress, nameSelector, nameReplay} {
 		for _, e := range newSet(command, Table()).entries {
 			for _, n := range e.names() {
 				if seen[command+n] {
