@@ -183,7 +183,8 @@ func (s *Service) Select(ask *wire.Select) (wire.Pick, error) {
 // told is the answer to an ask, of which the recorder has been told.
 func (s *Service) told(ask *wire.Select, model string, pick wire.Pick, err error, now time.Time) (wire.Pick, error) {
 	if s.recorder != nil {
-		s.recorder.Selected(ask, model, &pick, err, now)
+		p := pick // which moves to the heap here, and not for services without a recorder
+		s.recorder.Selected(ask, model, &p, err, now)
 	}
 	return pick, err
 }
