@@ -53,8 +53,10 @@ func TestARecordedTraceIsTheTrace(t *testing.T) {
 		told told
 		cfg  string
 	}{
-		{"round_robin", text, policy.RoundRobin}, {"round_robin", tokens, policy.RoundRobin},
-		{"cache_aware", text, policy.CacheAware}, {"cache_aware, tokens", tokens, policy.CacheAware},
+		{"round_robin", text, policy.RoundRobin},
+		{"round_robin", tokens, policy.RoundRobin},
+		{"cache_aware", text, policy.CacheAware},
+		{"cache_aware, tokens", tokens, policy.CacheAware},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			traffic, err := recording(t, trace, work, tt.told).Traffic(recorded.Options{Rate: 1, Output: output, Engine: o.site.Engine})
