@@ -10,7 +10,7 @@ import (
 // else has.
 func readsLoads(t *testing.T) {
 	want := map[string]bool{policy.LeastLoad: true, policy.PowerOfTwo: true, policy.CacheAware: true}
-	for _, name := range policy.BuiltNames() {
+	for _, name := range policy.Names() {
 		if got := policy.ReadsLoads(newPolicy(t, name)); got != want[name] {
 			t.Errorf("%s reads loads: %v, want %v", name, got, want[name])
 		}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -26,26 +25,13 @@ const (
 	Bucket            = "bucket"
 )
 
-// Reasons why a name makes no policy.
-var (
-	// ErrUnknown is a name that is none of [Names].
-	ErrUnknown = errors.New("unknown policy")
-	// ErrNotBuilt is one of [Names] that this version does not have yet.
-	ErrNotBuilt = errors.New("policy not built yet")
-)
+// ErrUnknown is a name that is none of [Names].
+var ErrUnknown = errors.New("unknown policy")
 
 // Names lists all ten policies in the order in which they are shown to users.
 func Names() []string {
 	return []string{Random, RoundRobin, Passthrough, CacheAware, PowerOfTwo, LeastLoad, PrefixHash, ConsistentHashing, Manual, Bucket}
 }
-
-// BuiltNames lists the policies that this version has, in the order of [Names].
-func BuiltNames() []string {
-	return slices.DeleteFunc(Names(), func(name string) bool { return !Built(name) })
-}
-
-// Built says whether this version has the policy called name.
-func Built(name string) bool { return constructor(name) != nil }
 
 // ParseName is the name that a worker's label means: any case, with the underscores
 // or without any ("CacheAware"). The error wraps [ErrUnknown].
@@ -93,51 +79,34 @@ func (d Deps) withDefaults() Deps {
 }
 
 // New makes the policy called name, one of [Names], with its settings from cfg. The
-// error wraps [ErrUnknown] or [ErrNotBuilt] and says what can be had instead.
+// error wraps [ErrUnknown] and says what can be had instead.
 func New(name string, cfg Config, deps Deps) (Policy, error) {
-	if err := check(name); err != nil {
-		return nil, err
+	deps = deps.withDefaults()
+	switch name {
+	case Random:
+		return newRandom(deps), nil
+	case RoundRobin:
+		return newRoundRobin(), nil
+	case Passthrough:
+		return newPassthrough(deps), nil
+	case CacheAware:
+		return newCacheAware(cfg, deps)
+	case LeastLoad:
+		return newLeastLoad(cfg.LeastLoad, deps), nil
+	case PowerOfTwo:
+		return newPowerOfTwo(cfg.PowerOfTwo, deps), nil
+	case PrefixHash:
+		return newPrefixHash(cfg, deps)
+	case Bucket:
+		return newBucket(cfg.Bucket, deps), nil
+	case ConsistentHashing:
+		return newConsistentHashing(deps)
+	case Manual:
+		return newManual(cfg.Pins, deps)
 	}
-	return constructor(name)(cfg, deps.withDefaults())
-}
-
-func check(name string) error {
-	switch {
-	case Built(name):
-		return nil
-	case slices.Contains(Names(), name):
-		return fmt.Errorf("%w: %s comes with a later version; choose one of %s", ErrNotBuilt, name, strings.Join(BuiltNames(), ", "))
-	}
-	return unknown(name)
+	return nil, unknown(name)
 }
 
 func unknown(name string) error {
 	return fmt.Errorf("%w %q: the policies are %s", ErrUnknown, name, strings.Join(Names(), ", "))
-}
-
-// constructor is nil for policies that there are not.
-func constructor(name string) func(Config, Deps) (Policy, error) {
-	switch name {
-	case Random:
-		return func(_ Config, deps Deps) (Policy, error) { return newRandom(deps), nil }
-	case RoundRobin:
-		return func(Config, Deps) (Policy, error) { return newRoundRobin(), nil }
-	case Passthrough:
-		return func(_ Config, deps Deps) (Policy, error) { return newPassthrough(deps), nil }
-	case CacheAware:
-		return func(cfg Config, deps Deps) (Policy, error) { return newCacheAware(cfg, deps) }
-	case LeastLoad:
-		return func(cfg Config, deps Deps) (Policy, error) { return newLeastLoad(cfg.LeastLoad, deps), nil }
-	case PowerOfTwo:
-		return func(cfg Config, deps Deps) (Policy, error) { return newPowerOfTwo(cfg.PowerOfTwo, deps), nil }
-	case PrefixHash:
-		return func(cfg Config, deps Deps) (Policy, error) { return newPrefixHash(cfg, deps) }
-	case Bucket:
-		return func(cfg Config, deps Deps) (Policy, error) { return newBucket(cfg.Bucket, deps), nil }
-	case ConsistentHashing:
-		return func(_ Config, deps Deps) (Policy, error) { return newConsistentHashing(deps) }
-	case Manual:
-		return func(cfg Config, deps Deps) (Policy, error) { return newManual(cfg.Pins, deps) }
-	}
-	return nil
 }

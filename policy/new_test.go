@@ -15,10 +15,6 @@ func TestNames(t *testing.T) {
 	if diff := cmp.Diff(want, policy.Names()); diff != "" {
 		t.Errorf("names (-want +got):\n%s", diff)
 	}
-	built := []string{"random", "round_robin", "passthrough", "cache_aware", "power_of_two", "least_load", "prefix_hash", "consistent_hashing", "manual", "bucket"}
-	if diff := cmp.Diff(built, policy.BuiltNames()); diff != "" {
-		t.Errorf("built (-want +got):\n%s", diff)
-	}
 }
 
 func TestParseName(t *testing.T) {

@@ -181,7 +181,7 @@ func TestPolicies(t *testing.T) {
 	for _, tt := range cases {
 		t.Run(tt.name, tt.run)
 	}
-	for _, name := range policy.BuiltNames() {
+	for _, name := range policy.Names() {
 		t.Run("AV-8 "+name, func(t *testing.T) { overloadedLosesRequests(t, name) })
 	}
 }
@@ -203,7 +203,7 @@ func overloadedLosesRequests(t *testing.T, name string) {
 
 // TestContract holds the policies to what all of them promise.
 func TestContract(t *testing.T) {
-	for _, name := range policy.BuiltNames() {
+	for _, name := range policy.Names() {
 		t.Run(name, func(t *testing.T) {
 			policytest.Run(t, func(t *testing.T) policy.Policy { return newPolicy(t, name) }, optionsOf(name))
 		})

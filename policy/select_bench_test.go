@@ -47,7 +47,7 @@ func selections() []selection {
 	texted := func(req *policy.Request, i int) { req.Text, req.Chars = texts[i%len(texts)], 1000 }
 	tokened := func(req *policy.Request, i int) { req.TokenIDs, req.Tokens = ids[i%len(ids)], 256 }
 	all := make([]selection, 0, 16)
-	for _, name := range policy.BuiltNames() {
+	for _, name := range policy.Names() {
 		switch name {
 		case policy.ConsistentHashing, policy.Manual:
 			all = append(all, selection{name, name, nil, keyed})

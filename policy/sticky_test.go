@@ -405,7 +405,7 @@ func TestStickyOvertaken(t *testing.T) {
 
 // TestStickyContract holds sticky sessions to what all policies promise.
 func TestStickyContract(t *testing.T) {
-	for _, name := range policy.BuiltNames() {
+	for _, name := range policy.Names() {
 		if name == policy.Manual || name == policy.ConsistentHashing {
 			continue
 		}

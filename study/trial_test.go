@@ -56,7 +56,7 @@ func TestCompareFails(t *testing.T) {
 
 // TestFlagDefaults: the settings are ones that a command line can have.
 func TestFlagDefaults(t *testing.T) {
-	for _, name := range policy.BuiltNames() {
+	for _, name := range policy.Names() {
 		c := FlagDefaults()
 		c.Policy = name
 		if err := c.Validate(); err != nil {

@@ -66,22 +66,14 @@ func (l *line) name() string {
 	return l.policy + ", " + l.as
 }
 
-// contenders are the references, and the lines whose policies are built. missing
-// names the policies that are not.
-func contenders(trace []mooncake.Line) (all []study.Contender, missing []string) {
+// contenders are the references and the lines.
+func contenders(trace []mooncake.Line) []study.Contender {
 	p := &prompts{lines: trace, common: mooncake.Common(trace)}
-	all = []study.Contender{study.Greedy(), study.LeastRequests()}
-	for _, name := range policy.Names() {
-		if !policy.Built(name) {
-			missing = append(missing, name)
-		}
-	}
+	all := []study.Contender{study.Greedy(), study.LeastRequests()}
 	for _, l := range lines() {
-		if policy.Built(l.policy) {
-			all = append(all, l.contender(p))
-		}
+		all = append(all, l.contender(p))
 	}
-	return all, missing
+	return all
 }
 
 // contender is the line with the settings that flags have by default.

@@ -12,7 +12,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"smg/study"
@@ -38,7 +37,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	all, missing := contenders(trace)
+	all := contenders(trace)
 	chosen, err := choose(all, o.only)
 	if err != nil {
 		return err
@@ -46,9 +45,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	work := workload(o, trace)
 	trial := study.Trial{Site: o.site, Work: work, Measure: o.measure, Rounds: o.rounds, Progress: stderr}
 	trial.Describe(stdout, fmt.Sprintf("the trace at %g times its rate", o.rate))
-	if len(missing) > 0 {
-		fmt.Fprintf(stdout, "left out, since they are not built yet: %s\n\n", strings.Join(missing, ", "))
-	}
 	rows, err := trial.Compare(ctx, chosen)
 	if err != nil {
 		return err

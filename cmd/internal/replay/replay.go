@@ -154,7 +154,7 @@ func contendersOf(cmd *flags.Command, t *recorded.Traffic, workers int) (all []s
 
 // suited are the policies that somebody may choose for a leg.
 func suited(leg worker.Leg, workers int) []string {
-	return slices.DeleteFunc(policy.BuiltNames(), func(name string) bool {
+	return slices.DeleteFunc(policy.Names(), func(name string) bool {
 		return name == policy.Bucket && leg != worker.Prefill || name == policy.Passthrough && workers > 1
 	})
 }
