@@ -259,7 +259,7 @@ func workerRemoved(t *testing.T, topology ...string) {
 // registrationRemoved ends the registration of a worker that comes too late.
 func registrationRemoved(t *testing.T, topology ...string) {
 	first := simtest.StartN(t, 1, simtest.Config())[0].URL
-	g := launched(t, []string{first}, append(topology, "--worker-startup-check-interval", "1", "--shutdown-grace-period-secs", "0")...)
+	g := launched(t, []string{first}, append(topology, "--policy", "round_robin", "--worker-startup-check-interval", "1", "--shutdown-grace-period-secs", "0")...)
 	at := port(t)
 	late := fmt.Sprintf("http://127.0.0.1:%d", at)
 	g.add(late, "")
