@@ -112,6 +112,12 @@ func openStream(t *testing.T, gateway string, tokens int) *events {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return eventsOf(t, resp)
+}
+
+// eventsOf reads the first event of a stream.
+func eventsOf(t *testing.T, resp *http.Response) *events {
+	t.Helper()
 	t.Cleanup(func() { resp.Body.Close() })
 	if resp.StatusCode != http.StatusOK {
 		t.Fatalf("status %d", resp.StatusCode)

@@ -315,38 +315,35 @@ func bootstrapConflicts(t *testing.T, topology ...string) {
 	g.stop(0)
 }
 
-func TestPolicies(t *testing.T) {
-	topologies(t, map[string]func(t *testing.T, topology ...string){
-		"IF-7_new_labels_while_requests_run": func(t *testing.T, topology ...string) {
-			engine := simtest.StartN(t, 1, slow(20*time.Millisecond))[0].URL
-			g := launched(t, []string{engine}, append(topology, "--policy", "round_robin", "--shutdown-grace-period-secs", "0")...)
-			var streams []*events
-			for range 3 {
-				streams = append(streams, openStream(t, g.url, 100))
-			}
-			counts := func(n float64) func() bool {
-				return func() bool {
-					label := fmt.Sprintf(`{worker=%q}`, engine)
-					return gauges(t, g.metrics, "smg_worker_requests_active")[label] == n && gauges(t, g.metrics, "smg_selector_requests_active")[label] == n
-				}
-			}
-			await(t, "three calls in flight", counts(3))
-			g.remove(engine)
-			g.add(engine, `,"labels":{"zone":"b"}`)
-			await(t, "the new labels", func() bool {
-				w, _ := g.worker(engine)
-				return w.Healthy && w.Labels["zone"] == "b" && w.Load == 3
-			})
-			await(t, "the same three calls", counts(3))
-			for i, s := range streams {
-				if pieces, whole := s.rest(); !whole || pieces < 50 {
-					t.Errorf("stream %d: %d pieces, whole: %v", i, pieces, whole)
-				}
-			}
-			await(t, "no call in flight", counts(0))
-			g.stop(0)
-		},
+// newLabels registers a worker anew while requests run on it.
+func newLabels(t *testing.T, topology ...string) {
+	engine := simtest.StartN(t, 1, slow(20*time.Millisecond))[0].URL
+	g := launched(t, []string{engine}, append(topology, "--policy", "round_robin", "--shutdown-grace-period-secs", "0")...)
+	var streams []*events
+	for range 3 {
+		streams = append(streams, openStream(t, g.url, 100))
+	}
+	counts := func(n float64) func() bool {
+		return func() bool {
+			label := fmt.Sprintf(`{worker=%q}`, engine)
+			return gauges(t, g.metrics, "smg_worker_requests_active")[label] == n && gauges(t, g.metrics, "smg_selector_requests_active")[label] == n
+		}
+	}
+	await(t, "three calls in flight", counts(3))
+	g.remove(engine)
+	g.add(engine, `,"labels":{"zone":"b"}`)
+	await(t, "the new labels", func() bool {
+		w, _ := g.worker(engine)
+		return w.Healthy && w.Labels["zone"] == "b" && w.Load == 3
 	})
+	await(t, "the same three calls", counts(3))
+	for i, s := range streams {
+		if pieces, whole := s.rest(); !whole || pieces < 50 {
+			t.Errorf("stream %d: %d pieces, whole: %v", i, pieces, whole)
+		}
+	}
+	await(t, "no call in flight", counts(0))
+	g.stop(0)
 }
 
 // TestAddedWorkersOutliveTheBucket has the servers of NATS lose what they know.

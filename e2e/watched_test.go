@@ -1,0 +1,361 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"smg/sim/simctl"
+	"smg/sim/simhttp"
+	"smg/sim/simtest"
+)
+
+// watched is a gateway that logs its decisions, in front of engines that record what
+// reaches them.
+type watched struct {
+	*gateway
+	workers fleet
+	seen    map[string]int // decisions that were looked at, by leg and message
+}
+
+// fleet is engines by the name of their leg.
+type fleet map[string][]*simtest.Engine
+
+// startWatched starts smg launch at level debug in front of engines: regular ones,
+// or prefill and decode, which obey rules. It does not wait for them.
+func startWatched(t *testing.T, workers fleet, rules []simctl.Rule, args ...string) *watched {
+	t.Helper()
+	all := append([]string{"launch", "--host", "127.0.0.1", "--log-level", "debug", "--shutdown-grace-period-secs", "0"}, gatewayArgs(t, "")...)
+	all = append(all, args...)
+	w := &watched{gateway: &gateway{}, workers: workers, seen: map[string]int{}}
+	w.rules(t, rules...)
+	for _, leg := range w.legs() {
+		for _, e := range workers[leg] {
+			w.engines = append(w.engines, e.URL)
+			if leg == "prefill" {
+				all = append(all, "--prefill", e.URL, strconv.Itoa(e.PeerPort))
+			} else if leg == "decode" {
+				all = append(all, "--decode", e.URL)
+			}
+		}
+	}
+	if regular := workers["regular"]; regular != nil {
+		all = append(append(all, "--worker-urls"), urls(regular)...)
+	} else if len(workers) > 0 {
+		all = append(all, "--pd-disaggregation")
+	}
+	w.process = start(t, "smg", all...)
+	m := w.says(`^api +(http://\S+) +metrics +(http://\S+)`)
+	w.url, w.metrics = m[1], m[2]
+	return w
+}
+
+// legs are those that have workers, in order.
+func (w *watched) legs() []string { return slices.Sorted(maps.Keys(w.workers)) }
+
+// rules has every engine record what reaches it, and obey these rules and no others.
+func (w *watched) rules(t *testing.T, rules ...simctl.Rule) {
+	t.Helper()
+	for _, engines := range w.workers {
+		for _, e := range engines {
+			if err := e.SetRules(t.Context(), rules...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// regular is a fleet without legs.
+func regular(t *testing.T, n int) fleet {
+	t.Helper()
+	return fleet{"regular": simtest.StartN(t, n, simtest.Config())}
+}
+
+// prefillDecode is a fleet of SGLang engines like cfg with roles.
+func prefillDecode(t *testing.T, prefills, decodes int, cfg simhttp.Config) fleet {
+	t.Helper()
+	pd := simtest.StartPD(t, prefills, decodes, cfg)
+	return fleet{"prefill": pd.Prefill, "decode": pd.Decode}
+}
+
+// inBoth runs a test with a gateway of each topology. Both start at the same time,
+// since split spends most of its start waiting.
+func inBoth(t *testing.T, start func(t *testing.T, topology ...string) *watched, run func(t *testing.T, w *watched)) {
+	t.Helper()
+	split, single := start(t, "--topology", "split"), start(t, "--topology", "single")
+	for _, c := range []struct {
+		name string
+		w    *watched
+	}{{"single", single}, {"split", split}} {
+		t.Run(c.name, func(t *testing.T) {
+			c.w.t = t // says and the like fail the test in which they are called
+			if n := len(c.w.engines); n > 0 {
+				c.w.says(`^ready +` + strconv.Itoa(n) + ` of `)
+			}
+			run(t, c.w)
+			c.w.stop(0)
+		})
+	}
+}
+
+// request is one to be sent.
+type request struct {
+	path, body string
+	header     []string // pairs of name and value
+}
+
+// chatOf asks about a text. fields are more members, each behind a comma.
+func chatOf(text, fields string) request {
+	return request{path: "/v1/chat/completions", body: fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":%q}],"max_tokens":3%s}`, text, fields)}
+}
+
+// with is the request with another header.
+func (r request) with(name, value string) request {
+	r.header = append(slices.Clone(r.header), name, value)
+	return r
+}
+
+// post sends a request under an id, reads the answer to its end and returns it with
+// the worker who gave it.
+func (w *watched) post(ctx context.Context, id string, r request) (worker, body string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+r.path, strings.NewReader(r.body))
+	if err != nil {
+		return "", "", err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Request-Id", id)
+	for i := 0; i < len(r.header); i += 2 {
+		req.Header.Set(r.header[i], r.header[i+1])
+	}
+	req.Close = true
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	switch {
+	case err == nil && resp.StatusCode != http.StatusOK:
+		err = fmt.Errorf("status %d: %s", resp.StatusCode, b)
+	case err == nil && resp.Header.Get("X-Smg-Degraded") != "":
+		err = errors.New("chosen without a selector: " + resp.Header.Get("X-Smg-Degraded"))
+	}
+	return resp.Header.Get("X-Smg-Routed-Worker-Id"), string(b), err
+}
+
+// asks sends a request that must be answered, and returns who answered.
+func (w *watched) asks(id string, r request) (worker, body string) {
+	w.t.Helper()
+	worker, body, err := w.post(w.t.Context(), id, r)
+	if err != nil {
+		w.t.Fatalf("request %s: %v", id, err)
+	}
+	return worker, body
+}
+
+// atOnce sends n requests at the same time, by ids that begin with prefix. wait waits
+// for the answers and returns who gave each.
+func (w *watched) atOnce(prefix string, n int, r func(i int) request) (wait func() map[string]string) {
+	w.t.Helper()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	by, failed := map[string]string{}, []error(nil)
+	ctx, t := w.t.Context(), w.t
+	for i := range n {
+		wg.Go(func() {
+			id := fmt.Sprintf("%s%d", prefix, i)
+			worker, _, err := w.post(ctx, id, r(i))
+			mu.Lock()
+			defer mu.Unlock()
+			by[id] = worker
+			if err != nil {
+				failed = append(failed, fmt.Errorf("request %s: %w", id, err))
+			}
+		})
+	}
+	t.Cleanup(wg.Wait)
+	return func() map[string]string {
+		t.Helper()
+		wg.Wait()
+		if err := errors.Join(failed...); err != nil {
+			t.Fatal(err)
+		}
+		return by
+	}
+}
+
+// decision is what a line of the log says of a choice.
+type decision struct{ leg, policy, branch, worker string }
+
+var (
+	decisionLine = regexp.MustCompile(`level=DEBUG msg="(cache-aware selection|prefix-hash selection|load selection|consistent-hashing selection|bucket selection|sticky routing decision)" (.*)$`)
+	logField     = regexp.MustCompile(`(\w+)=("[^"]*"|\S+)`)
+)
+
+// decisions are those of a leg that the log tells until now, in lines with a message.
+func (p *process) decisions(leg, message string) (all []decision) {
+	for _, line := range p.said() {
+		m := decisionLine.FindStringSubmatch(line)
+		if m == nil || m[1] != message {
+			continue
+		}
+		var d decision
+		for _, f := range logField.FindAllStringSubmatch(m[2], -1) {
+			switch f[1] {
+			case "leg":
+				d.leg = f[2]
+			case "policy":
+				d.policy = f[2]
+			case "branch", "rule":
+				d.branch = f[2]
+			case "worker":
+				d.worker = f[2]
+			}
+		}
+		if d.leg == leg {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// decided waits for n decisions of a leg beyond those it has returned before.
+func (w *watched) decided(leg, message string, n int) []decision {
+	w.t.Helper()
+	var all []decision
+	key := leg + " " + message
+	await(w.t, fmt.Sprintf("%d times %q of leg %s", n, message, leg), func() bool {
+		all = w.decisions(leg, message)[w.seen[key]:]
+		return len(all) >= n
+	})
+	w.seen[key] += n
+	return all[:n]
+}
+
+// reached is which engine of a leg each request has come to, by their ids. None may
+// come twice.
+func (w *watched) reached(leg string) map[string]string {
+	w.t.Helper()
+	by := map[string]string{}
+	for _, e := range w.workers[leg] {
+		records, err := e.Records(w.t.Context(), "")
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, r := range records {
+			id := r.Header.Get("X-Request-Id")
+			if r.Method != http.MethodPost || id == "" {
+				continue
+			}
+			if by[id] != "" {
+				w.t.Errorf("request %s came to %s and to %s", id, by[id], e.URL)
+			}
+			by[id] = e.URL
+		}
+	}
+	return by
+}
+
+// selections are the counts of smg_worker_selection_total by type and policy.
+func (w *watched) selections() map[string]int {
+	w.t.Helper()
+	by := map[string]int{}
+	for labels, v := range gauges(w.t, w.metrics, "smg_worker_selection_total") {
+		by[label(labels, "worker_type")+" "+label(labels, "policy")] += int(v)
+	}
+	return by
+}
+
+// branches are the counts of a policy's branches that are not 0.
+func (w *watched) branches(policy string) map[string]int {
+	w.t.Helper()
+	by := map[string]int{}
+	for labels, v := range gauges(w.t, w.metrics, "smg_"+policy+"_policy_branch_total") {
+		if v != 0 {
+			by[label(labels, "branch")] = int(v)
+		}
+	}
+	return by
+}
+
+// active are the values of a gauge by worker, those of a leg's workers that are not 0.
+func (w *watched) active(leg, gauge string) map[string]int {
+	w.t.Helper()
+	by := map[string]int{}
+	values := gauges(w.t, w.metrics, gauge)
+	for _, e := range w.workers[leg] {
+		v, ok := values[fmt.Sprintf(`{worker=%q}`, e.URL)]
+		if !ok {
+			w.t.Errorf("there is no %s of %s", gauge, e.URL)
+		}
+		if v != 0 {
+			by[e.URL] = int(v)
+		}
+	}
+	return by
+}
+
+// countsOfCalls are the gauges that count calls in flight by worker.
+var countsOfCalls = []string{"smg_worker_requests_active", "smg_selector_requests_active"}
+
+// quiet waits until nobody counts a call in flight, and no engine has one.
+func (w *watched) quiet() {
+	w.t.Helper()
+	for _, leg := range w.legs() {
+		for _, gauge := range append([]string{"smg_worker_routing_keys_active"}, countsOfCalls...) {
+			awaitSame(w.t, gauge+" of leg "+leg, map[string]int{}, func() map[string]int { return w.active(leg, gauge) })
+		}
+		for _, e := range w.workers[leg] {
+			ctx, cancel := context.WithTimeout(w.t.Context(), patience)
+			if l, err := e.WaitIdle(ctx); err != nil {
+				w.t.Errorf("engine %s still holds %+v: %v", e.URL, l, err)
+			}
+			cancel()
+		}
+	}
+}
+
+// awaitSame waits until a reading is as wanted, and fails the test if it stays
+// different.
+func awaitSame[T any](t *testing.T, what string, want T, read func() T) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		diff := cmp.Diff(want, read())
+		if diff == "" {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+}
+
+// label is the value of a label, of labels as a page of metrics has them.
+func label(labels, name string) string {
+	_, rest, _ := strings.Cut(labels, name+`="`)
+	value, _, _ := strings.Cut(rest, `"`)
+	return value
+}
+
+// tally counts how often each value comes.
+func tally(values ...string) map[string]int {
+	by := map[string]int{}
+	for _, v := range values {
+		by[v]++
+	}
+	return by
+}
