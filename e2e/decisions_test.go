@@ -108,6 +108,7 @@ func (tr *trial) start(t *testing.T, topology ...string) *watched {
 func (tr *trial) run(t *testing.T, w *watched) {
 	t.Helper()
 	tr.accounts(t, w)
+	w.documented()
 	if tr.then != nil {
 		tr.then(t, w)
 	}

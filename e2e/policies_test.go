@@ -56,23 +56,24 @@ func legsCounted(t *testing.T) {
 			}
 		}
 		faults(prefill, simctl.Faults{Transfer: &simctl.TransferFault{Hold: true}})
-		answer := make(chan *http.Response, 1)
+		answer, failed := make(chan *http.Response, 1), make(chan error, 1)
 		go func() {
-			defer close(answer)
 			resp, err := open(t, http.MethodPost, w.url+"/v1/chat/completions", chatStream(60))
 			if err != nil {
-				t.Error(err)
+				failed <- err
 				return
 			}
 			answer <- resp
 		}()
 		counts("while prefill is held", 1, 1)
 		faults(prefill, simctl.Faults{})
-		resp := <-answer
-		if resp == nil {
-			t.FailNow()
+		var s *events
+		select {
+		case resp := <-answer:
+			s = eventsOf(t, resp)
+		case err := <-failed:
+			t.Fatal(err)
 		}
-		s := eventsOf(t, resp)
 		faults(decode, simctl.Faults{Freeze: true})
 		counts("while the stream stands still", 0, 1)
 		faults(decode, simctl.Faults{})
