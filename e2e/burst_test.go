@@ -16,7 +16,13 @@ func burst(t *testing.T, w *watched) {
 	const requests = 64
 	rules := []simctl.Rule{{Match: simctl.Match{Path: "/v1/chat/completions"}, Hold: true}}
 	w.rules(t, append(rules, dark...)...)
-	answered := w.atOnce("burst-", requests, func(int) request { return chatOf("Wait for it.", "") })
+	before := len(w.decisions("regular", "load selection"))
+	answered := w.atOnce("burst-", requests, requests, func(i int) request {
+		await(t, "requests to be chosen for", func() bool { // see clients
+			return len(w.decisions("regular", "load selection")) > before+i-w.clients(requests)
+		})
+		return chatOf("Wait for it.", "")
+	})
 	held := map[string]int{}
 	await(t, "all to be held", func() bool {
 		sum := 0

@@ -144,7 +144,7 @@ func (tr *trial) accounts(t *testing.T, w *watched) {
 		id := "one-" + strconv.Itoa(i)
 		answered[id], _ = w.asks(id, mixed(i, tr.sticky))
 	}
-	maps.Copy(answered, w.atOnce("more-", atOnce, func(i int) request { return mixed(i, tr.sticky) })())
+	maps.Copy(answered, w.atOnce("more-", atOnce, w.clients(atOnce), func(i int) request { return mixed(i, tr.sticky) })())
 	selections, branches := map[string]int{}, map[string]map[string]int{}
 	for leg, policy := range tr.policies {
 		selections[leg+" "+policy] = oneByOne + atOnce
@@ -333,9 +333,16 @@ func failover(t *testing.T, w *watched) {
 		t.Fatalf("%s is no worker", first)
 	}
 	engine, healthy := w.workers["regular"][i], fmt.Sprintf(`{worker=%q}`, first)
-	if err := engine.SetFaults(t.Context(), simctl.Faults{Record: true, Refuse: true}); err != nil {
-		t.Fatal(err)
-	}
+	await(t, "nobody to be connected any more", func() bool {
+		if err := engine.SetFaults(t.Context(), simctl.Faults{Record: true, Refuse: true}); err != nil {
+			t.Fatal(err)
+		}
+		l, err := engine.Ledger(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.Connections == 0
+	})
 	second := ask()
 	if second == first {
 		t.Fatalf("%s answers and is not there", first)

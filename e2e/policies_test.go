@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -41,9 +42,7 @@ func legsCounted(t *testing.T) {
 				awaitSame(t, gauge+" "+when, want, func() map[string]int {
 					by := map[string]int{prefill.URL: 0, decode.URL: 0}
 					for _, leg := range w.legs() {
-						for url, n := range w.active(leg, gauge) {
-							by[url] = n
-						}
+						maps.Copy(by, w.active(leg, gauge))
 					}
 					return by
 				})
@@ -92,7 +91,7 @@ func legsInTurn(t *testing.T) {
 		for i := range 24 {
 			w.asks(fmt.Sprintf("one-%d", i), mixed(i, false))
 		}
-		w.atOnce("more-", 16, func(i int) request { return mixed(i, false) })()
+		w.atOnce("more-", 16, w.clients(16), func(i int) request { return mixed(i, false) })()
 		for _, leg := range w.legs() {
 			want := map[string]int{}
 			for _, e := range w.workers[leg] {
