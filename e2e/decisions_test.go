@@ -73,9 +73,12 @@ var dark = []simctl.Rule{
 
 // inTheDark is a trial with engines that tell nothing of their load.
 func inTheDark(tr trial) trial {
-	tr.rules = dark
+	tr.name, tr.rules = tr.name+" in the dark", dark
 	return tr
 }
+
+// onePoll has loads asked for at the start and not again.
+var onePoll = []string{"--load-monitor-interval", "3600"}
 
 // TestDecisions tries every policy in both topologies: who gets a request is who the
 // answer, the log and the metrics say.
@@ -85,8 +88,9 @@ func TestDecisions(t *testing.T) {
 		alone("round_robin", 3, inTurn),
 		alone("passthrough", 3, alwaysTheFirst),
 		alone("cache_aware", 3, whoHasThePrompt),
-		inTheDark(alone("least_load", 5, burst, "--load-monitor-interval", "3600")),
-		inTheDark(alone("power_of_two", 5, burst, "--load-monitor-interval", "3600", "--power-of-two-load-metric", "least_requests")),
+		alone("least_load", 5, burstByCredit, onePoll...),
+		inTheDark(alone("least_load", 5, burst, onePoll...)),
+		alone("power_of_two", 5, burst, append(onePoll, "--power-of-two-load-metric", "least_requests")...),
 		alone("prefix_hash", 3, sameHeads, "--prefix-token-count", "8"),
 		alone("consistent_hashing", 3, sameKeys),
 		alone("manual", 3, failover, "--health-check-interval-secs", "1", "--health-failure-threshold", "1", "--health-success-threshold", "1"),

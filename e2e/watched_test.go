@@ -27,6 +27,7 @@ import (
 type watched struct {
 	*gateway
 	workers fleet
+	usual   []simctl.Rule // of the engines
 	split   bool
 	seen    map[string]int // decisions that were looked at, by leg and message
 }
@@ -43,7 +44,7 @@ func startWatched(t *testing.T, workers fleet, rules []simctl.Rule, args ...stri
 		"--plan-timeout-ms", strconv.FormatInt(patience.Milliseconds(), 10), // a busy machine is no reason to do without a selector
 	}, gatewayArgs(t, "")...)
 	all = append(all, args...)
-	w := &watched{gateway: &gateway{}, workers: workers, seen: map[string]int{}}
+	w := &watched{gateway: &gateway{}, workers: workers, usual: rules, seen: map[string]int{}}
 	w.rules(t, rules...)
 	for _, leg := range w.legs() {
 		for _, e := range workers[leg] {
@@ -224,7 +225,7 @@ func (w *watched) atOnce(prefix string, n, clients int, r func(i int) request) (
 }
 
 // decision is what a line of the log says of a choice.
-type decision struct{ leg, policy, branch, worker string }
+type decision struct{ leg, policy, branch, worker, score string }
 
 var (
 	decisionLine = regexp.MustCompile(`level=DEBUG msg="(cache-aware selection|prefix-hash selection|load selection|consistent-hashing selection|bucket selection|sticky routing decision)" (.*)$`)
@@ -234,6 +235,9 @@ var (
 // decisions are those of a leg that the log tells until now, in lines with a message.
 func (p *process) decisions(leg, message string) (all []decision) {
 	for _, line := range p.said() {
+		if !strings.Contains(line, message) {
+			continue
+		}
 		m := decisionLine.FindStringSubmatch(line)
 		if m == nil || m[1] != message {
 			continue
@@ -249,6 +253,8 @@ func (p *process) decisions(leg, message string) (all []decision) {
 				d.branch = f[2]
 			case "worker":
 				d.worker = f[2]
+			case "score":
+				d.score = f[2]
 			}
 		}
 		if d.leg == leg {
