@@ -106,7 +106,8 @@ func noGrace(t *testing.T) {
 func streamsFinish(t *testing.T) {
 	const tokens = 100
 	engines := simtest.StartN(t, 2, simtest.Config())
-	g := launched(t, urls(engines), "--shutdown-grace-period-secs", "30")
+	// In turn, so that the next request goes to the engine that is not frozen.
+	g := launched(t, urls(engines), "--shutdown-grace-period-secs", "30", "--policy", "round_robin")
 	rule := simctl.Rule{Match: simctl.Match{Contains: `"stream":true`}, Stream: &simctl.StreamFault{Gap: simctl.Duration(5e6)}}
 	for _, e := range engines {
 		if err := e.SetFaults(t.Context(), simctl.Faults{Rules: []simctl.Rule{rule}}); err != nil {
