@@ -16,28 +16,19 @@ import (
 func burst(t *testing.T, w *watched) {
 	const requests = 64
 	w.rules(t, slices.Insert(slices.Clone(w.usual), 0, simctl.Rule{Match: simctl.Match{Path: "/v1/chat/completions"}, Hold: true})...)
-	before := len(w.decisions("regular", "load selection"))
-	answered := w.atOnce("burst-", requests, requests, func(i int) request {
-		if w.clients(requests) <= i {
-			await(t, "requests to be chosen for", func() bool {
-				return len(w.decisions("regular", "load selection")) > before+i-w.clients(requests)
-			})
+	held := map[string]int{}
+	holding := func() (sum int) {
+		for _, e := range w.workers["regular"] {
+			held[e.URL] = e.Server.Ledger().Held
+			sum += held[e.URL]
 		}
+		return sum
+	}
+	answered := w.atOnce("burst-", requests, requests, func(i int) request {
+		await(t, "requests to have a worker", func() bool { return i < w.clients(requests) || holding() > i-w.clients(requests) })
 		return chatOf("Wait for it.", "")
 	})
-	held := map[string]int{}
-	await(t, "all to be held", func() bool {
-		sum := 0
-		for _, e := range w.workers["regular"] {
-			l, err := e.Ledger(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			held[e.URL] = l.Held
-			sum += l.Held
-		}
-		return sum == requests
-	})
+	await(t, "all to be held", func() bool { return holding() == requests })
 	even(t, held, len(w.engines))
 	for _, gauge := range countsOfCalls {
 		awaitSame(t, gauge, held, func() map[string]int { return w.active("regular", gauge) })
