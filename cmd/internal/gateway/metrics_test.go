@@ -138,7 +138,7 @@ func exported(t *testing.T, reg *prometheus.Registry) map[string][]string {
 // labels, and the other way round.
 func TestMetricsGolden(t *testing.T) {
 	all := map[string][]string{}
-	for _, name := range []string{policy.ConsistentHashing, policy.Manual} { // those with metrics of their own
+	for _, name := range []string{policy.ConsistentHashing, policy.Manual, policy.CacheAware, policy.PrefixHash} { // those with metrics of their own
 		maps.Copy(all, exported(t, running(t, name).reg))
 	}
 	if diff := cmp.Diff(documented(t), all); diff != "" {
