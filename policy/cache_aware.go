@@ -128,14 +128,14 @@ type walk struct {
 func (w *walk) begin(req *Request, pool *worker.Pool, m *cacheModel) {
 	w.req, w.pool, w.model = req, pool, m
 	w.ask = req.ask(meanTokens)
-	w.decision, w.scored = Decision{}, scored{}
+	w.decision, w.scored = Decision{}, scored{seen: req.Seen}
 	w.heads, w.level, w.pressed, w.hit, w.ratio = w.heads[:0], 0, false, false, 0
 	w.holders.reset()
 }
 
 func (p *cacheAware) release(w *walk) {
 	w.place.Release()
-	w.req, w.pool, w.model, w.decision, w.hasher = nil, nil, nil, Decision{}, headOf{}
+	w.req, w.pool, w.model, w.decision, w.scored, w.hasher = nil, nil, nil, Decision{}, scored{}, headOf{}
 	w.ask.Skip = nil
 	p.walks.Put(w)
 }

@@ -29,7 +29,7 @@ func newLeastLoad(cfg LeastLoadConfig, deps Deps) *leastLoad {
 func (p *leastLoad) Pick(req *Request, pool *worker.Pool) (Decision, error) {
 	var d Decision
 	var err error
-	var s scored
+	s := scored{seen: req.Seen}
 	ask := req.ask(p.mean)
 	d.Taken, err = pool.Take(&ask, func(v *worker.View) int {
 		group := v.All()
@@ -52,8 +52,10 @@ func (p *leastLoad) full(v *worker.View, i int) bool {
 	return r != nil && r.Waiting+v.Load(i).Sent() >= p.cap
 }
 
-// scored is what is logged of a choice by score.
+// scored is what is logged of a choice by score, and where what was compared is
+// noted, if anywhere.
 type scored struct {
+	seen       *Shortlist
 	score      float64
 	inFlight   int // before the choice
 	candidates int
@@ -61,8 +63,10 @@ type scored struct {
 
 // shortest is [wait.shortest], remembering what it saw.
 func (s *scored) shortest(w *wait, v *worker.View, group []int32, intN func(int) int) int {
-	index, score := w.shortest(v, group, intN)
-	*s = scored{score, v.Load(index).Active(), len(group)}
+	s.seen.begin()
+	index, score := w.shortest(v, group, s.seen, intN)
+	s.seen.end(v, len(group), score)
+	s.score, s.inFlight, s.candidates = score, v.Load(index).Active(), len(group)
 	return index
 }
 

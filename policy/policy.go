@@ -23,9 +23,10 @@ import (
 // It always comes wrapped together with [worker.ErrDeclined].
 var ErrInvalidTarget = errors.New("invalid target worker")
 
-// Policy chooses a worker of pool. It is safe for concurrent use and keeps nothing
-// of req. The error is one of package worker's: ErrNoWorkers, ErrOverloaded,
-// ErrUnavailable or ErrDeclined, possibly wrapped.
+// Policy chooses a worker of pool. It is safe for concurrent use, keeps nothing of
+// req and changes nothing of it but what Seen points to. The error is one of package
+// worker's: ErrNoWorkers, ErrOverloaded, ErrUnavailable or ErrDeclined, possibly
+// wrapped.
 type Policy interface {
 	Pick(req *Request, pool *worker.Pool) (Decision, error)
 }
@@ -81,6 +82,8 @@ type Request struct {
 	// Namespace is the cache partition, 0 for none: what is cached for one is of no
 	// use to another.
 	Namespace uint64
+	// Seen, if not nil, gets what was compared where a score decides.
+	Seen *Shortlist
 }
 
 // Size is how long the prompt is: in tokens if they are known, else in characters.

@@ -28,7 +28,7 @@ func newPowerOfTwo(cfg PowerOfTwoConfig, deps Deps) *powerOfTwo {
 func (p *powerOfTwo) Pick(req *Request, pool *worker.Pool) (Decision, error) {
 	var d Decision
 	var err error
-	var s scored
+	s := scored{seen: req.Seen}
 	ask := req.ask(p.mean)
 	d.Taken, err = pool.Take(&ask, func(v *worker.View) int {
 		var room [2]int32

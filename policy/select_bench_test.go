@@ -85,7 +85,7 @@ func benchmarkSelect(b *testing.B, kind selection, n int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	req := &policy.Request{Ask: f.Ask()}
+	req := &policy.Request{Ask: f.Ask(), Seen: new(policy.Shortlist)} // as selectors have it
 	ends := worker.Batch{Ingress: "bench", Incarnation: req.Ask.Lease.Incarnation, Leg: leg}
 	ends.Entries = make([]worker.Entry, 0, worker.BatchEntries)
 	var events []worker.Event

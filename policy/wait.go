@@ -45,7 +45,9 @@ func (s *wait) of(r *worker.Report, credit int64) float64 {
 //
 // A worker that does not report scores as the best of the group that does, plus its
 // own calls in flight; where nobody reports, the calls in flight are the score.
-func (s *wait) shortest(v *worker.View, group []int32, intN func(int) int) (index int, score float64) {
+//
+// Those with the lowest scores are offered to seen.
+func (s *wait) shortest(v *worker.View, group []int32, seen *Shortlist, intN func(int) int) (index int, score float64) {
 	var best draw
 	silent, speeds, speed := 0, 0, 0.0
 	for _, i := range group {
@@ -57,7 +59,9 @@ func (s *wait) shortest(v *worker.View, group []int32, intN func(int) int) (inde
 		if r.Throughput > 0 {
 			speeds, speed = speeds+1, speed+r.Throughput
 		}
-		best.offer(int(i), s.of(r, v.Load(int(i)).Credit()), intN)
+		score := s.of(r, v.Load(int(i)).Credit())
+		best.offer(int(i), score, intN)
+		seen.offer(int(i), score)
 	}
 	if silent == 0 {
 		return best.index, best.score
@@ -71,7 +75,9 @@ func (s *wait) shortest(v *worker.View, group []int32, intN func(int) int) (inde
 	}
 	for _, i := range group {
 		if v.Report(int(i)) == nil {
-			best.offer(int(i), base+float64(v.Load(int(i)).Active())*mean/nominal, intN)
+			score := base + float64(v.Load(int(i)).Active())*mean/nominal
+			best.offer(int(i), score, intN)
+			seen.offer(int(i), score)
 		}
 	}
 	return best.index, best.score

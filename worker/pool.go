@@ -30,11 +30,16 @@ type Ask struct {
 	Now    time.Time // of the selection
 }
 
-// Taken is a counted choice.
+// Taken is a counted choice, and what was known when it was made.
 type Taken struct {
 	Worker *Worker
 	Tokens int64 // credited
 	Probe  bool  // the worker's breaker is half open, the call probes it
+
+	Candidates int     // that could be chosen, set along with ErrDeclined too
+	Active     int     // calls in flight at the worker before this one
+	Credit     int64   // tokens sent to the worker since its last report, before this call
+	Report     *Report // of the worker, nil if it has said nothing that still holds
 }
 
 // Pool is what one policy chooses over: the workers of one (leg, model), or of a
@@ -84,11 +89,18 @@ func (p *Pool) SetFirst(first bool) { p.first.Store(first) }
 func (p *Pool) Take(ask *Ask, choose func(*View) int) (Taken, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	w, err := p.choose(ask.Skip, ask.Now, choose)
-	if err != nil {
+	i, err := p.choose(ask.Skip, ask.Now, choose)
+	switch {
+	case errors.Is(err, ErrDeclined):
+		return Taken{Candidates: p.view.Candidates()}, err
+	case err != nil:
 		return Taken{}, err
 	}
-	t := Taken{Worker: w, Tokens: ask.Tokens, Probe: w.Record.Breaker == HalfOpen}
+	w := p.view.Worker(i)
+	t := Taken{
+		Worker: w, Tokens: ask.Tokens, Probe: w.Record.Breaker == HalfOpen,
+		Candidates: p.view.Candidates(), Active: w.Load.Active(), Credit: w.Load.Credit(), Report: p.view.Report(i),
+	}
 	p.fold.Grant(Lease{ID: ask.Lease, Worker: w.Spec.ID, Tokens: ask.Tokens, Key: ask.Key, Probe: t.Probe}, w.Load, ask.Now)
 	return t, nil
 }
@@ -97,21 +109,26 @@ func (p *Pool) Take(ask *Ask, choose func(*View) int) (Taken, error) {
 func (p *Pool) Peek(skip []ID, now time.Time, choose func(*View) int) (*Worker, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.choose(skip, now, choose)
+	i, err := p.choose(skip, now, choose)
+	if err != nil {
+		return nil, err
+	}
+	return p.view.Worker(i), nil
 }
 
-// choose runs a choice over the set of now. p.mu is held.
-func (p *Pool) choose(skip []ID, now time.Time, choose func(*View) int) (*Worker, error) {
+// choose runs a choice over the set of now and returns the index that came of it.
+// p.mu is held.
+func (p *Pool) choose(skip []ID, now time.Time, choose func(*View) int) (int, error) {
 	s := p.set.Load()
 	p.view.fold, p.view.now = p.fold, now
 	if !p.view.prepare(s, skip, p.first.Load(), p.admit) {
-		return nil, s.reason()
+		return -1, s.reason()
 	}
 	i := choose(&p.view)
 	if i < 0 {
-		return nil, ErrDeclined
+		return -1, ErrDeclined
 	}
-	return s.available[i], nil
+	return i, nil
 }
 
 // find is the place of a spec in the roster.

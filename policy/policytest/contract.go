@@ -381,7 +381,7 @@ func (c *contract) allocatesNothing(t *testing.T) {
 			// The lease stays the same: a second grant replaces the first, so
 			// that what is counted is the choice and not growing bookkeeping. Nor is
 			// a worker's first counted key.
-			req.Ask.Key = 0
+			req.Ask.Key, req.Seen = 0, new(policy.Shortlist)
 			if got := testing.AllocsPerRun(200, func() {
 				if _, err := p.Pick(req, pool); err != nil {
 					t.Fatal(err)
