@@ -54,19 +54,20 @@ type Deps struct {
 
 // Service answers selects for one leg. It is safe for concurrent use.
 type Service struct {
-	cfg      Config
-	bus      *bus.Conn
-	prober   Prober
-	loads    func(*worker.Spec) LoadSource // nil: nobody is polled
-	recorder Recorder
-	log      *slog.Logger
-	now      func() time.Time
-	book     *policy.Book
-	fold     *worker.Fold
-	registry *worker.Registry
-	ranking  *worker.Ranking
-	ready    atomic.Bool
-	requests sync.Pool // of *policy.Request
+	cfg       Config
+	bus       *bus.Conn
+	prober    Prober
+	loads     func(*worker.Spec) LoadSource // nil: nobody is polled
+	recorder  Recorder
+	log       *slog.Logger
+	now       func() time.Time
+	book      *policy.Book
+	fold      *worker.Fold
+	registry  *worker.Registry
+	ranking   *worker.Ranking
+	ready     atomic.Bool
+	asked     sync.Pool // of *asked
+	decisions decisions
 
 	probes  chan struct{} // bounds the probes under way
 	poke    chan struct{} // holds one: a worker has come, the loop need not wait
@@ -109,7 +110,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 		keepers: map[worker.ID]*keeping{}, gone: map[worker.ID]gone{},
 		probes: make(chan struct{}, maxProbes), poke: make(chan struct{}, 1),
 		lanes: newLanes(), turned: make(chan struct{}, 1), newsDue: stoppedTimer(),
-		requests: sync.Pool{New: func() any { return new(policy.Request) }},
+		asked: sync.Pool{New: func() any { return new(asked) }},
 	}
 	if err := export(d.Registerer, s); err != nil {
 		return nil, fmt.Errorf("registering the metrics of the %s leg: %w", cfg.Leg, err)
@@ -141,6 +142,12 @@ func (s *Service) Policy() (name string, reads policy.Inputs) {
 // what is recorded.
 func (s *Service) Reads() wire.Reads { return announced(s.reads()) }
 
+// asked is the memory of one selection, used again and again.
+type asked struct {
+	policy.Request
+	seen policy.Shortlist
+}
+
 // Select picks a worker and counts the ask's lease on it. The error is
 // wire.ErrSelectionUnavailable while the replica is not ready, or one of package
 // worker's Err values, possibly wrapped.
@@ -152,31 +159,37 @@ func (s *Service) Select(ask *wire.Select) (wire.Pick, error) {
 	if now.IsZero() {
 		now = s.now()
 	}
+	key := ask.Keys.Counted()
 	pool := s.registry.Pool(s.cfg.Leg, ask.Model)
 	if pool == nil {
+		s.decisions.note(ask, now, &chosen{model: unserved(ask.Model), key: key, err: worker.ErrNoWorkers}, &policy.Shortlist{})
 		return s.told(ask, ask.Model, wire.Pick{}, worker.ErrNoWorkers, now)
 	}
 	name, p := s.book.For(pool.Model())
-	req := s.requests.Get().(*policy.Request)
+	a := s.asked.Get().(*asked)
 	defer func() {
-		*req = policy.Request{} // keep no prompt
-		s.requests.Put(req)
+		a.Request = policy.Request{} // keep no prompt
+		a.seen.Reset()
+		s.asked.Put(a)
 	}()
-	*req = policy.Request{
-		Ask:      worker.Ask{Lease: ask.Lease, Key: worker.Scoped(ask.Model, ask.Keys.Counted()), Skip: ask.Skip, Now: now},
+	a.Request = policy.Request{
+		Ask:      worker.Ask{Lease: ask.Lease, Key: worker.Scoped(ask.Model, key), Skip: ask.Skip, Now: now},
 		Keys:     ask.Keys,
 		Target:   ask.Target,
 		Text:     ask.Text,
 		Chars:    ask.Chars,
 		TokenIDs: ask.TokenIDs, Tokens: ask.Tokens,
 		Namespace: ask.Namespace,
+		Seen:      &a.seen,
 	}
-	s.hide(req)
-	d, err := p.Pick(req, pool)
-	if err != nil {
-		return s.told(ask, pool.Model(), wire.Pick{}, err, now)
+	s.hide(&a.Request)
+	c := chosen{model: pool.Model(), policy: name, key: key}
+	c.Decision, c.err = p.Pick(&a.Request, pool)
+	s.decisions.note(ask, now, &c, &a.seen)
+	if c.err != nil {
+		return s.told(ask, pool.Model(), wire.Pick{}, c.err, now)
 	}
-	pick := wire.Pick{Worker: d.Worker.Spec, Probe: d.Probe, Policy: name, Branch: d.Branch, Tokens: d.Tokens}
+	pick := wire.Pick{Worker: c.Worker.Spec, Probe: c.Probe, Policy: name, Branch: c.Branch, Tokens: c.Tokens}
 	return s.told(ask, pool.Model(), pick, nil, now)
 }
 

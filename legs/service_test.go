@@ -66,12 +66,12 @@ type bench struct {
 	records chan worker.Record
 }
 
-func start(t *testing.T, change func(*Config)) *bench {
+func start(t testing.TB, change func(*Config)) *bench {
 	t.Helper()
 	return startRecorded(t, nil, change)
 }
 
-func startRecorded(t *testing.T, rec Recorder, change func(*Config)) *bench {
+func startRecorded(t testing.TB, rec Recorder, change func(*Config)) *bench {
 	t.Helper()
 	cluster, err := wire.ParseCluster("test")
 	if err != nil {
@@ -123,7 +123,7 @@ func spec(i int, model string) *worker.Spec {
 	return s
 }
 
-func (b *bench) put(t *testing.T, specs ...*worker.Spec) {
+func (b *bench) put(t testing.TB, specs ...*worker.Spec) {
 	t.Helper()
 	for _, s := range specs {
 		if err := b.workers.Put(t.Context(), s); err != nil {
@@ -132,7 +132,7 @@ func (b *bench) put(t *testing.T, specs ...*worker.Spec) {
 	}
 }
 
-func (b *bench) ready(t *testing.T, n int) {
+func (b *bench) ready(t testing.TB, n int) {
 	t.Helper()
 	bustest.Await(t, fmt.Sprintf("%d ready workers", n), func() bool {
 		ready := 0

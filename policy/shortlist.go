@@ -6,8 +6,8 @@ import (
 	"smg/worker"
 )
 
-// shortlisted is how many workers a [Shortlist] has.
-const shortlisted = 5
+// Shortlisted is how many workers a [Shortlist] has at most.
+const Shortlisted = 5
 
 // Shortlist is what a policy that scores workers saw when it chose: the best of
 // those that it compared, and how many they were. It is a value of plain numbers and
@@ -18,11 +18,11 @@ type Shortlist struct {
 	Score    float64 // of the worker that was taken
 
 	n    int
-	best [shortlisted]Contender
+	best [Shortlisted]Contender
 
 	// While scores are compared: the indices of the best and their scores, ascending.
-	index  [shortlisted]int32
-	score  [shortlisted]float64
+	index  [Shortlisted]int32
+	score  [Shortlisted]float64
 	beaten float64 // a score below it gets on the list
 }
 
@@ -40,6 +40,9 @@ type Contender struct {
 // need not be among them.
 func (l *Shortlist) Best() []Contender { return l.best[:l.n] }
 
+// Reset empties the list, for another choice.
+func (l *Shortlist) Reset() { l.Compared, l.Score, l.n = 0, 0, 0 }
+
 // begin starts a comparison; of several for one choice the last one counts. A nil
 // list takes part in nothing.
 func (l *Shortlist) begin() {
@@ -56,16 +59,16 @@ func (l *Shortlist) offer(index int, score float64) {
 }
 
 func (l *Shortlist) insert(index int, score float64) {
-	at := min(l.n, shortlisted-1)
+	at := min(l.n, Shortlisted-1)
 	for ; at > 0 && score < l.score[at-1]; at-- {
 		l.index[at], l.score[at] = l.index[at-1], l.score[at-1]
 	}
 	l.index[at], l.score[at] = int32(index), score
-	if l.n < shortlisted {
+	if l.n < Shortlisted {
 		l.n++
 	}
-	if l.n == shortlisted {
-		l.beaten = l.score[shortlisted-1]
+	if l.n == Shortlisted {
+		l.beaten = l.score[Shortlisted-1]
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"smg/bootstrap"
 	"smg/bus"
+	"smg/cmd/internal/decisions"
 	"smg/cmd/internal/flags"
 	"smg/cmd/internal/selector"
 	"smg/cmd/internal/service"
@@ -37,9 +38,9 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 	if err != nil {
 		return nil, fleet{}, err
 	}
-	local := make([]client.Local, len(selectors))
+	local, sources := make([]client.Local, len(selectors)), make([]decisions.Source, len(selectors))
 	for i, sel := range selectors {
-		local[i] = sel
+		local[i], sources[i] = sel, decisions.Of(sel.Service)
 	}
 	rec := newRecords(bus.NewBucket(conn, cluster.Workers()), g.log)
 	registrar, err := g.registrar(rec, prober)
@@ -65,7 +66,7 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 		server.Hurry()
 	}
 	stages := []service.Stage{
-		g.serveMetrics(g.reg),
+		g.serveMetrics(g.reg, sources),
 		{Name: "engine connections", Run: engines.Run},
 		{Name: "selection client", Run: c.Run},
 		{Name: "worker records", Run: rec.run},

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"smg/bus"
+	"smg/cmd/internal/decisions"
 	"smg/cmd/internal/flags"
 	"smg/cmd/internal/service"
 	"smg/cmd/internal/terminal"
@@ -170,9 +171,14 @@ type readiness interface {
 	Readiness() (ready bool, healthy, total int)
 }
 
-// serveMetrics shows what gatherer has on the metrics port.
-func (g *Gateway) serveMetrics(gatherer prometheus.Gatherer) service.Stage {
+// serveMetrics shows what gatherer has, and the decisions of selectors if there are
+// any, on the metrics port.
+func (g *Gateway) serveMetrics(gatherer prometheus.Gatherer, selectors []decisions.Source) service.Stage {
+	page := service.Page{Metrics: gatherer}
+	if len(selectors) > 0 {
+		page.Decisions = decisions.Handler(selectors, g.log)
+	}
 	return service.Stage{Name: "metrics", Run: func(ctx context.Context) error {
-		return service.ServePage(ctx, g.metrics, gatherer, g.log)
+		return service.ServePage(ctx, g.metrics, page, g.log)
 	}}
 }

@@ -46,7 +46,7 @@ func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, 
 			f.hurry()
 		}
 		stages := []service.Stage{
-			g.serveMetrics(merged{own: g.reg, family: f, log: g.log}),
+			g.serveMetrics(merged{own: g.reg, family: f, log: g.log}, f.decisions()),
 			{Name: "children", Run: func(ctx context.Context) error {
 				<-ctx.Done()
 				return f.close()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"smg/cmd/internal/decisions"
 	"smg/cmd/internal/flags"
 	"smg/cmd/internal/service"
 	"smg/cmd/internal/terminal"
@@ -51,7 +52,6 @@ func introduce(con terminal.Console, cmd *flags.Command, page net.Listener) {
 // run serves until ctx ends.
 func run(ctx context.Context, cfg *flags.Launch, page net.Listener, log *slog.Logger) (err error) {
 	reg := service.NewRegistry()
-	stages := []service.Stage{{Name: "metrics", Run: func(ctx context.Context) error { return service.ServePage(ctx, page, reg, log) }}}
 	conn, err := service.Join(cfg.Bus, nil, cfg.Leg.String()+" selector", reg, log)
 	if err != nil {
 		return errors.Join(err, page.Close())
@@ -64,5 +64,10 @@ func run(ctx context.Context, cfg *flags.Launch, page net.Listener, log *slog.Lo
 	if err != nil {
 		return errors.Join(fmt.Errorf("making the selector: %w", err), page.Close())
 	}
-	return service.RunStages(ctx, append(stages, service.AwaitBus(conn, cfg.Bus, "start it, or correct --nats-url", log), service.Stage{Name: "selector", Run: s.Run}))
+	shown := service.Page{Metrics: reg, Decisions: decisions.Handler([]decisions.Source{decisions.Of(s.Service)}, log)}
+	return service.RunStages(ctx, []service.Stage{
+		{Name: "metrics", Run: func(ctx context.Context) error { return service.ServePage(ctx, page, shown, log) }},
+		service.AwaitBus(conn, cfg.Bus, "start it, or correct --nats-url", log),
+		{Name: "selector", Run: s.Run},
+	})
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"smg/cmd/internal/decisions"
 )
 
 // NewRegistry is a registry that has the metrics of the process itself.
@@ -24,13 +26,22 @@ func NewRegistry() *prometheus.Registry {
 // readHeaderTimeout bounds how long a scraper may take to ask.
 const readHeaderTimeout = 10 * time.Second
 
-// ServePage answers GET /metrics, and GET /health with 200, on a port of their own
-// until ctx ends.
-func ServePage(ctx context.Context, l net.Listener, metrics prometheus.Gatherer, log *slog.Logger) error {
+// Page is what a process shows to those who run it.
+type Page struct {
+	Metrics   prometheus.Gatherer
+	Decisions http.Handler // nil where nobody decides
+}
+
+// ServePage answers GET /metrics, GET /debug/decisions, and GET /health with 200, on a
+// port of their own until ctx ends.
+func ServePage(ctx context.Context, l net.Listener, page Page, log *slog.Logger) error {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.HandlerFor(page.Metrics, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError),
 	}))
+	if page.Decisions != nil {
+		mux.Handle("GET "+decisions.Path, page.Decisions)
+	}
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	done := make(chan error, 1) // one: Serve's result
