@@ -23,6 +23,7 @@ type exchange struct {
 	id       string // the request's, once it is needed
 	last     bool   // this attempt is the last one
 	headSent bool
+	timing   timing
 	watch    watch
 	unlink   func() bool // nil where the connection tells that the client leaves
 

@@ -30,9 +30,9 @@ func (x *exchange) parallel(rt *route, r *http.Request, p *Plan) error {
 			p.Prefill = nil // its lease ends with its own answer
 		}
 	}()
-	prefill := p.Prefill // the plan may have let go of it before the goroutine looks
+	prefill, begun := p.Prefill, x.timing.step // the plan may have let go of it before the goroutine looks
 	legs.watch(func(ctx context.Context) error {
-		return x.contained(func() error { return x.watchPrefill(ctx, prefill, q) })
+		return x.contained(func() error { return x.watchPrefill(ctx, prefill, q, begun) })
 	})
 	resp, err := p.Decode.send(legs.ctx, q)
 	if err != nil {
@@ -124,8 +124,9 @@ func (x *exchange) first(ctx context.Context, err error) error {
 	return err
 }
 
-// watchPrefill sends prefill its request and sees its answer to the end.
-func (x *exchange) watchPrefill(ctx context.Context, c *call, q request) error {
+// watchPrefill sends prefill its request and sees its answer to the end. begun is when
+// the legs began.
+func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun time.Time) error {
 	defer c.end(worker.Neutral, false) // if nothing else has
 	resp, err := c.send(ctx, q)
 	if err != nil {
@@ -140,6 +141,7 @@ func (x *exchange) watchPrefill(ctx context.Context, c *call, q request) error {
 		piece, err := resp.Next()
 		switch {
 		case errors.Is(err, io.EOF):
+			x.timing.prefillTook(x.srv.now().Sub(begun))
 			c.end(worker.Success, false)
 			return nil
 		case err != nil && (ctx.Err() != nil):

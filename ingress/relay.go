@@ -171,10 +171,11 @@ func isEventStream(contentType string) bool {
 }
 
 // writeHead sends the engine's status and fields, without those that belong to
-// the connection or to the gateway. A negative length is not known yet.
+// the connection or to the gateway, and what the steps took. A negative length is not
+// known yet.
 func (x *exchange) writeHead(resp *engine.Response, url string, sse bool, length int64) {
 	h := x.w.Header()
-	values := make([]string, len(resp.Fields)+2) // one block for what is one string each
+	values := make([]string, len(resp.Fields)+3) // one block for what is one string each
 	for i, f := range resp.Fields {
 		name := textproto.CanonicalMIMEHeaderKey(f.Name)
 		switch {
@@ -197,9 +198,15 @@ func (x *exchange) writeHead(resp *engine.Response, url string, sse bool, length
 	own := values[len(resp.Fields):]
 	own[0] = url
 	h["X-Smg-Routed-Worker-Id"] = own[:1:1]
+	own[1] = x.timing.header(x.srv.now())
+	if engines := h[timingHeader]; engines == nil {
+		h[timingHeader] = own[1:2:2]
+	} else {
+		h[timingHeader] = append(engines, own[1])
+	}
 	if length >= 0 {
-		own[1] = strconv.FormatInt(length, 10)
-		h["Content-Length"] = own[1:]
+		own[2] = strconv.FormatInt(length, 10)
+		h["Content-Length"] = own[2:]
 	}
 	x.w.WriteHeader(resp.Status)
 	x.headSent = true

@@ -24,12 +24,16 @@ func (x *exchange) sequential(rt *route, r *http.Request, p *Plan, attempt int) 
 	if err := x.encode(p, fields); err != nil {
 		return err
 	}
+	if len(p.Encode) > 0 {
+		x.timing.encoded = x.timing.next(x.srv.now())
+	}
 	edits := ownFields()
 	if p.Prefill != nil {
 		params, err := x.prefill(rt, p.Prefill, fields)
 		if err != nil {
 			return err
 		}
+		x.timing.prefillTook(x.timing.next(x.srv.now()))
 		if params == nil {
 			x.srv.metrics.kvFailures.Inc() // decode computes the prompt itself
 		} else {
