@@ -17,10 +17,10 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 	replans := 1 // for connections that died unused, not charged as attempts
 	for n := 0; ; n++ {
 		x.last = n+1 >= retry.Attempts
-		x.timing.begin(x.srv.now())
+		x.timing.begin(x.elapsed())
 		plan, err := x.plan(rt, tried)
 		if err == nil {
-			x.timing.selected = x.timing.next(x.srv.now())
+			x.timing.selected = x.timing.next(x.elapsed())
 			err = x.dispatch(rt, r, plan, n)
 		}
 		if err == nil || x.headSent {

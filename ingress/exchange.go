@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"sync"
+	"time"
 
 	"smg/engine"
 	"smg/ingress/body"
@@ -60,6 +61,11 @@ func (x *exchange) close() {
 	x.ctx.end(left)
 }
 
+// elapsed is how long the request has been here.
+func (x *exchange) elapsed() time.Duration {
+	return x.srv.now().Sub(x.ctx.deadline) + x.srv.cfg.RequestTimeout
+}
+
 // infer serves an inference route. It ends the connection without an answer when
 // the client has left or an answer broke off after its first byte.
 func (s *Server) infer(w http.ResponseWriter, r *http.Request, rt *route) {
@@ -67,9 +73,8 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, rt *route) {
 	defer x.close()
 	err := x.run(rt, r)
 	if s.log.Enabled(&x.ctx, slog.LevelDebug) {
-		begun := x.ctx.deadline.Add(-s.cfg.RequestTimeout)
 		s.log.LogAttrs(&x.ctx, slog.LevelDebug, "request ended", slog.String("uri", r.URL.Path), slog.String("model", clip(x.query.model)),
-			slog.Duration("latency", s.now().Sub(begun)), slog.Any("error", err))
+			slog.Duration("latency", x.elapsed()), slog.Any("error", err))
 	}
 	if err == nil {
 		return

@@ -126,7 +126,7 @@ func (x *exchange) first(ctx context.Context, err error) error {
 
 // watchPrefill sends prefill its request and sees its answer to the end. begun is when
 // the legs began.
-func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun time.Time) error {
+func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun time.Duration) error {
 	defer c.end(worker.Neutral, false) // if nothing else has
 	resp, err := c.send(ctx, q)
 	if err != nil {
@@ -141,7 +141,7 @@ func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun t
 		piece, err := resp.Next()
 		switch {
 		case errors.Is(err, io.EOF):
-			x.timing.prefillTook(x.srv.now().Sub(begun))
+			x.timing.prefillTook(x.elapsed() - begun)
 			c.end(worker.Success, false)
 			return nil
 		case err != nil && (ctx.Err() != nil):

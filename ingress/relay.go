@@ -198,7 +198,7 @@ func (x *exchange) writeHead(resp *engine.Response, url string, sse bool, length
 	own := values[len(resp.Fields):]
 	own[0] = url
 	h["X-Smg-Routed-Worker-Id"] = own[:1:1]
-	own[1] = x.timing.header(x.srv.now())
+	own[1] = x.timing.header(x.elapsed())
 	if engines := h[timingHeader]; engines == nil {
 		h[timingHeader] = own[1:2:2]
 	} else {

@@ -25,7 +25,7 @@ func (x *exchange) sequential(rt *route, r *http.Request, p *Plan, attempt int) 
 		return err
 	}
 	if len(p.Encode) > 0 {
-		x.timing.encoded = x.timing.next(x.srv.now())
+		x.timing.encoded = x.timing.next(x.elapsed())
 	}
 	edits := ownFields()
 	if p.Prefill != nil {
@@ -33,7 +33,7 @@ func (x *exchange) sequential(rt *route, r *http.Request, p *Plan, attempt int) 
 		if err != nil {
 			return err
 		}
-		x.timing.prefillTook(x.timing.next(x.srv.now()))
+		x.timing.prefillTook(x.timing.next(x.elapsed()))
 		if params == nil {
 			x.srv.metrics.kvFailures.Inc() // decode computes the prompt itself
 		} else {

@@ -10,9 +10,10 @@ import (
 const timingHeader = "Server-Timing"
 
 // timing is what the steps of an attempt took, as far as they have ended. It belongs
-// to the goroutine of the handler, except for prefilled.
+// to the goroutine of the handler, except for prefilled. Its clock is
+// [exchange.elapsed].
 type timing struct {
-	step     time.Time // when the step under way began
+	step     time.Duration // when the step under way began
 	selected time.Duration
 	encoded  time.Duration // negative if nothing was encoded
 
@@ -22,14 +23,14 @@ type timing struct {
 }
 
 // begin begins an attempt.
-func (t *timing) begin(now time.Time) {
+func (t *timing) begin(now time.Duration) {
 	t.step, t.selected, t.encoded = now, 0, -1
 	t.prefilled.Store(0)
 }
 
 // next ends a step, begins another, and says what the one that has ended took.
-func (t *timing) next(now time.Time) time.Duration {
-	took := now.Sub(t.step)
+func (t *timing) next(now time.Duration) time.Duration {
+	took := now - t.step
 	t.step = now
 	return took
 }
@@ -39,7 +40,7 @@ func (t *timing) prefillTook(d time.Duration) { t.prefilled.Store(max(1, int64(d
 
 // header is the field's value at the moment when the answer's head goes out, in
 // milliseconds: that of decode ends there.
-func (t *timing) header(now time.Time) string {
+func (t *timing) header(now time.Duration) string {
 	var room [128]byte
 	b := appendStep(room[:0], "select", t.selected)
 	if t.encoded >= 0 {
@@ -48,7 +49,7 @@ func (t *timing) header(now time.Time) string {
 	if d := t.prefilled.Load(); d > 0 {
 		b = appendStep(b, "prefill", time.Duration(d))
 	}
-	return string(appendStep(b, "decode", now.Sub(t.step)))
+	return string(appendStep(b, "decode", now-t.step))
 }
 
 // appendStep appends a step, with a comma if it is not the first.
