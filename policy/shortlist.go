@@ -53,12 +53,9 @@ func (l *Shortlist) begin() {
 
 // offer puts a worker on the list if its score is good enough.
 func (l *Shortlist) offer(index int, score float64) {
-	if l != nil && score < l.beaten {
-		l.insert(index, score)
+	if score >= l.beaten {
+		return
 	}
-}
-
-func (l *Shortlist) insert(index int, score float64) {
 	at := min(l.n, Shortlisted-1)
 	for ; at > 0 && score < l.score[at-1]; at-- {
 		l.index[at], l.score[at] = l.index[at-1], l.score[at-1]
@@ -70,6 +67,22 @@ func (l *Shortlist) insert(index int, score float64) {
 	if l.n == Shortlisted {
 		l.beaten = l.score[Shortlisted-1]
 	}
+}
+
+// contest finds the lowest score, and the shortlist if there is one.
+type contest struct {
+	draw
+	seen *Shortlist
+}
+
+// offer enters a worker, and returns the highest score that may still matter.
+func (c *contest) offer(index int, score float64, intN func(int) int) (limit float64) {
+	c.draw.offer(index, score, intN)
+	if c.seen == nil {
+		return c.draw.score
+	}
+	c.seen.offer(index, score)
+	return c.seen.beaten
 }
 
 // end notes what is known of those on the list.

@@ -1,6 +1,10 @@
 package policy
 
-import "smg/worker"
+import (
+	"math"
+
+	"smg/worker"
+)
 
 // wait scores workers by their expected wait, in seconds: how long the work that is
 // queued takes to drain, and a penalty that rises steeply as the KV cache fills
@@ -48,7 +52,8 @@ func (s *wait) of(r *worker.Report, credit int64) float64 {
 //
 // Those with the lowest scores are offered to seen.
 func (s *wait) shortest(v *worker.View, group []int32, seen *Shortlist, intN func(int) int) (index int, score float64) {
-	var best draw
+	best := contest{seen: seen}
+	limit := math.Inf(1) // whoever has a higher score cannot matter any more
 	silent, speeds, speed := 0, 0, 0.0
 	for _, i := range group {
 		r := v.Report(int(i))
@@ -59,9 +64,9 @@ func (s *wait) shortest(v *worker.View, group []int32, seen *Shortlist, intN fun
 		if r.Throughput > 0 {
 			speeds, speed = speeds+1, speed+r.Throughput
 		}
-		score := s.of(r, v.Load(int(i)).Credit())
-		best.offer(int(i), score, intN)
-		seen.offer(int(i), score)
+		if score := s.of(r, v.Load(int(i)).Credit()); !(score > limit) {
+			limit = best.offer(int(i), score, intN)
+		}
 	}
 	if silent == 0 {
 		return best.index, best.score
@@ -75,9 +80,9 @@ func (s *wait) shortest(v *worker.View, group []int32, seen *Shortlist, intN fun
 	}
 	for _, i := range group {
 		if v.Report(int(i)) == nil {
-			score := base + float64(v.Load(int(i)).Active())*mean/nominal
-			best.offer(int(i), score, intN)
-			seen.offer(int(i), score)
+			if score := base + float64(v.Load(int(i)).Active())*mean/nominal; !(score > limit) {
+				limit = best.offer(int(i), score, intN)
+			}
 		}
 	}
 	return best.index, best.score
