@@ -14,8 +14,8 @@ import (
 	"smg/sim/simtest"
 )
 
-// decided is a decision as the page shows it.
-type decided struct {
+// shownDecision is a decision as the page shows it.
+type shownDecision struct {
 	Leg, Model, Policy, Error string
 	Plan                      uint64
 	Candidates                int
@@ -25,8 +25,8 @@ type decided struct {
 	}
 }
 
-// decisions are those that the page of a gateway shows.
-func (g *gateway) decisions(t *testing.T, query string) (all []decided, missing []string) {
+// decidedLately is what the page of a gateway shows.
+func (g *gateway) decidedLately(t *testing.T, query string) (all []shownDecision, missing []string) {
 	t.Helper()
 	a := do(t, http.MethodGet, strings.TrimSuffix(g.metrics, "/metrics")+"/debug/decisions"+query, "")
 	if a.status != http.StatusOK || a.header.Get("Content-Type") != "application/json" {
@@ -36,7 +36,7 @@ func (g *gateway) decisions(t *testing.T, query string) (all []decided, missing 
 		t.Errorf("the page shows what it must not: %s", a.body)
 	}
 	var page struct {
-		Decisions []decided
+		Decisions []shownDecision
 		Missing   []string
 	}
 	if err := json.Unmarshal([]byte(a.body), &page); err != nil {
@@ -45,9 +45,9 @@ func (g *gateway) decisions(t *testing.T, query string) (all []decided, missing 
 	return page.Decisions, page.Missing
 }
 
-// TestDecisions asks the page who got the requests, with all services in one process
+// TestDebugDecisions asks the page who got the requests, with all services in one process
 // and in one each.
-func TestDecisions(t *testing.T) {
+func TestDebugDecisions(t *testing.T) {
 	engines := urls(simtest.StartN(t, 3, simtest.Config()))
 	for _, topology := range []string{"single", "split"} {
 		t.Run(topology, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestDecisions(t *testing.T) {
 				want = append(want, askChat(t, g.url, "X-SMG-Routing-Key", "key-of-a-user"))
 			}
 			slices.Reverse(want) // the newest first
-			all, _ := g.decisions(t, "")
+			all, _ := g.decidedLately(t, "")
 			var got []string
 			for _, d := range all {
 				if d.Leg != "regular" || d.Policy != "least_load" || d.Model != "sim" || d.Candidates != 3 || d.Worker == nil || d.Worker.Score == nil {
@@ -72,14 +72,14 @@ func TestDecisions(t *testing.T) {
 				return len(slices.DeleteFunc(slices.Clone(want), func(w string) bool { return w != engine }))
 			}
 			for _, engine := range engines {
-				if byWorker, _ := g.decisions(t, "?worker="+url.QueryEscape(engine)); len(byWorker) != of(engine) {
+				if byWorker, _ := g.decidedLately(t, "?worker="+url.QueryEscape(engine)); len(byWorker) != of(engine) {
 					t.Errorf("%d decisions for %s, want %d", len(byWorker), engine, of(engine))
 				}
 			}
-			if last, _ := g.decisions(t, "?limit=2&model=sim"); len(last) != 2 || last[0].Plan != all[0].Plan {
+			if last, _ := g.decidedLately(t, "?limit=2&model=sim"); len(last) != 2 || last[0].Plan != all[0].Plan {
 				t.Errorf("the last two are %+v", last)
 			}
-			if none, _ := g.decisions(t, "?model=other"); len(none) != 0 {
+			if none, _ := g.decidedLately(t, "?model=other"); len(none) != 0 {
 				t.Errorf("decisions for another model: %+v", none)
 			}
 			g.signal(syscall.SIGTERM)
@@ -105,7 +105,7 @@ func TestLegsTellWhatTheyDid(t *testing.T) {
 					if a.status != http.StatusOK || !timingForm.MatchString(timing) {
 						t.Fatalf("status %d, Server-Timing %q", a.status, timing)
 					}
-					all, _ := g.decisions(t, "?limit=2")
+					all, _ := g.decidedLately(t, "?limit=2")
 					legs := map[string]string{}
 					for _, d := range all {
 						legs[d.Leg] = d.Worker.URL
@@ -124,7 +124,7 @@ func TestLegsTellWhatTheyDid(t *testing.T) {
 					}
 					await(t, "an answer that tells of prefill", func() bool { return strings.Contains(steps(body), "prefill;") })
 				}
-				if all, _ := g.decisions(t, fmt.Sprintf("?limit=%d", 10*answers)); len(all) != min(2*answers, 2048) {
+				if all, _ := g.decidedLately(t, fmt.Sprintf("?limit=%d", 10*answers)); len(all) != min(2*answers, 2048) {
 					t.Errorf("%d decisions for %d answers", len(all), answers)
 				}
 				g.stop(143)
@@ -133,18 +133,18 @@ func TestLegsTellWhatTheyDid(t *testing.T) {
 	}
 }
 
-// TestDecisionsWithoutASelector: the page names those that do not tell.
-func TestDecisionsWithoutASelector(t *testing.T) {
+// TestDebugDecisionsWithoutASelector: the page names those that do not tell.
+func TestDebugDecisionsWithoutASelector(t *testing.T) {
 	g := serveRoles(t, roles{prefill: 1, decode: 1}, append(split, "--", "--time-scale", "0")...)
 	askChat(t, g.url)
 	g.kill("selector prefill", syscall.SIGSTOP)
-	all, missing := g.decisions(t, "")
+	all, missing := g.decidedLately(t, "")
 	if !slices.Equal(missing, []string{"selector prefill"}) || len(all) != 1 || all[0].Leg != "decode" {
 		t.Errorf("missing %v, decisions %+v", missing, all)
 	}
 	g.kill("selector prefill", syscall.SIGCONT)
 	await(t, "the selector to tell again", func() bool {
-		_, missing := g.decisions(t, "")
+		_, missing := g.decidedLately(t, "")
 		return len(missing) == 0
 	})
 	g.stop(143)
