@@ -2,6 +2,7 @@ package legs
 
 import (
 	"fmt"
+	"hash/maphash"
 	"time"
 
 	"smg/policy"
@@ -24,7 +25,7 @@ type Decision struct {
 	Candidates  int       `json:"candidates"`         // workers that could be chosen
 	Compared    int       `json:"compared,omitempty"` // workers that had a score
 	Others      []Seen    `json:"others,omitempty"`   // the next best of them
-	Key         string    `json:"key,omitempty"`      // hash of the routing key
+	Key         string    `json:"key,omitempty"`      // hash of the routing key, of use within this leg until it starts again
 	Tokens      int64     `json:"tokens,omitempty"`   // of the prompt, if they are known
 	Chars       int64     `json:"chars,omitempty"`    // of the prompt, if they are read
 	Skipped     int       `json:"skipped,omitempty"`  // workers that were tried before
@@ -62,7 +63,7 @@ func (s *Service) Decisions(f DecisionFilter) []Decision {
 	all := []Decision{}
 	s.decisions.backwards(func(d *decision) bool {
 		if d.passes(&f) {
-			all = append(all, d.shown(s.cfg.Leg))
+			all = append(all, d.shown(s.cfg.Leg, s.keySeed))
 		}
 		return len(all) < f.Limit
 	})
@@ -77,15 +78,16 @@ func (d *decision) passes(f *DecisionFilter) bool {
 	return f.Model == "" || f.Model == d.model
 }
 
-// shown is the decision in words.
-func (d *decision) shown(leg worker.Leg) Decision {
+// shown is the decision in words. The seed keeps guessed keys from being found by
+// their hashes.
+func (d *decision) shown(leg worker.Leg, seed maphash.Seed) Decision {
 	out := Decision{
 		Time: d.at, Leg: leg.String(), Incarnation: d.lease.Incarnation, Plan: d.lease.Plan, Item: d.lease.Item,
 		Model: d.model, Policy: d.policy, Branch: d.branch, Probe: d.probe, Credited: d.credited,
 		Candidates: d.candidates, Compared: d.compared, Tokens: d.tokens, Chars: d.chars, Skipped: d.skipped,
 	}
 	if d.key != 0 {
-		out.Key = fmt.Sprintf("%016x", d.key)
+		out.Key = fmt.Sprintf("%016x", maphash.Comparable(seed, d.key))
 	}
 	if d.err != nil {
 		out.Error = d.err.Error()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 	"sync"
@@ -41,7 +42,7 @@ func TestDecisionsModel(t *testing.T) {
 			model string
 		}
 		var all []one
-		s := &Service{}
+		s := &Service{keySeed: maphash.MakeSeed()}
 		for range rapid.IntRange(0, 3).Draw(t, "rounds") {
 			for range rapid.IntRange(0, 700).Draw(t, "more") {
 				plan := uint64(len(all) + 1)
@@ -80,7 +81,7 @@ func TestDecisionsModel(t *testing.T) {
 
 // Whoever looks meanwhile sees whole decisions, the newest first.
 func TestDecisionsWhileNoting(t *testing.T) {
-	s := &Service{}
+	s := &Service{keySeed: maphash.MakeSeed()}
 	specs := []*worker.Spec{spec(0, ""), spec(1, ""), spec(2, "")}
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -162,7 +163,10 @@ func TestDecisions(t *testing.T) {
 	}
 	want := Decision{
 		Time: at, Leg: "regular", Incarnation: 9, Plan: 4, Model: "m", Policy: policy.LeastLoad, Worker: &best, Credited: pick.Tokens,
-		Candidates: 6, Compared: 6, Others: others, Key: fmt.Sprintf("%016x", key.Short), Chars: 15, Skipped: 1,
+		Candidates: 6, Compared: 6, Others: others, Chars: 15, Skipped: 1,
+	}
+	if want.Key = all[1].Key; len(want.Key) != 16 || want.Key == fmt.Sprintf("%016x", key.Short) {
+		t.Errorf("the key is shown as %q", want.Key)
 	}
 	if diff := cmp.Diff(want, all[1]); diff != "" {
 		t.Errorf("the other (-want +got):\n%s", diff)
@@ -175,6 +179,9 @@ func TestDecisions(t *testing.T) {
 		if strings.Contains(string(page), never) {
 			t.Errorf("%s is shown", never)
 		}
+	}
+	if again := s.Decisions(DecisionFilter{Limit: 10})[1]; again.Key != all[1].Key {
+		t.Errorf("the key is shown as %q, then as %q", all[1].Key, again.Key)
 	}
 	if got := s.Decisions(DecisionFilter{Worker: pick.Worker.ID.String(), Model: pool.Model(), Limit: 10}); len(got) != 1 || got[0].Plan != 4 {
 		t.Errorf("by worker and model: %+v, want the one of plan 4", got)

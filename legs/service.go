@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -68,6 +69,7 @@ type Service struct {
 	ready     atomic.Bool
 	asked     sync.Pool // of *asked
 	decisions decisions
+	keySeed   maphash.Seed // of shown keys
 
 	probes  chan struct{} // bounds the probes under way
 	poke    chan struct{} // holds one: a worker has come, the loop need not wait
@@ -110,7 +112,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 		keepers: map[worker.ID]*keeping{}, gone: map[worker.ID]gone{},
 		probes: make(chan struct{}, maxProbes), poke: make(chan struct{}, 1),
 		lanes: newLanes(), turned: make(chan struct{}, 1), newsDue: stoppedTimer(),
-		asked: sync.Pool{New: func() any { return new(asked) }},
+		asked: sync.Pool{New: func() any { return new(asked) }}, keySeed: maphash.MakeSeed(),
 	}
 	if err := export(d.Registerer, s); err != nil {
 		return nil, fmt.Errorf("registering the metrics of the %s leg: %w", cfg.Leg, err)
