@@ -232,6 +232,27 @@ func TestFoldEvents(t *testing.T) {
 			}
 		})
 	}
+	t.Run("another choice than the own one was taken", func(t *testing.T) {
+		v := IDOf("http://b")
+		for _, c := range []struct {
+			name  string
+			entry Entry
+			want  []Event
+		}{
+			{"elsewhere", s.start(1, v, 0), []Event{{Lease: s.id(1), Worker: w, Unreached: true}}},
+			{"elsewhere, begun and ended", whole(s.start(1, v, 0), Success), []Event{{Lease: s.id(1), Worker: w, Unreached: true}, {Lease: s.id(1), Worker: v, Outcome: Success}}},
+			{"the same worker", s.start(1, w, 0), nil},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				f := NewFold()
+				f.Grant(Lease{ID: s.id(1), Worker: w}, f.Load(w), at(0))
+				s.seq = 0
+				if d := cmp.Diff(c.want, f.Apply(s.batch(c.entry), at(0), nil)); d != "" {
+					t.Errorf("events (-want +got):\n%s", d)
+				}
+			})
+		}
+	})
 	t.Run("a beat takes a probe's slot up, and gives it back", func(t *testing.T) {
 		f := NewFold()
 		l := f.Load(w)

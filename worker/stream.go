@@ -81,6 +81,7 @@ func (f *Fold) apply(s *stream, e *Entry, t int64, events []Event) []Event {
 	c := f.calls[e.Lease.ID.key()]
 	switch e.Kind {
 	case EntryStart:
+		events = elsewhere(c, &e.Lease, events)
 		c = f.open(s, c, &e.Lease, t)
 		if !c.credited {
 			c.credited, c.at = true, t
@@ -102,6 +103,7 @@ func (f *Fold) apply(s *stream, e *Entry, t int64, events []Event) []Event {
 		}
 		events = f.end(c, e, t, events)
 	case EntryWhole:
+		events = elsewhere(c, &e.Lease, events)
 		if c != nil {
 			f.drop(c)
 		}
@@ -113,6 +115,15 @@ func (f *Fold) apply(s *stream, e *Entry, t int64, events []Event) []Event {
 		}
 	}
 	return events
+}
+
+// elsewhere tells the policy that made an own choice that another one was taken: of
+// another replica, or of the ingress itself.
+func elsewhere(c *call, l *Lease, events []Event) []Event {
+	if c == nil || c.stream != nil || c.load.id == l.Worker {
+		return events
+	}
+	return append(events, Event{Lease: c.id, Worker: c.load.id, Unreached: true})
 }
 
 // end closes a lease whose start was heard, or a grant whose start was lost.

@@ -93,13 +93,13 @@ type leg struct {
 	excluded *worker.Exclusion
 	writer   *worker.LeaseWriter
 	local    map[worker.ReplicaID]Local
-	silent   atomic.Int64  // selects that have waited for longer than hedgeAfter
+	silent   atomic.Int64  // selects that wait although all who were asked are late
 	owed     atomic.Int64  // time-outs since a replica answered last
 	degraded atomic.Bool   // the last select was
 	policy   atomic.Value  // string: the name that replicas announce
 	reads    atomic.Uint32 // wire.Reads: what its policies read, as replicas announce
 	memory   memory        // of keys that are pinned
-	services sync.Map      // worker.ReplicaID → wire.Service
+	peers    sync.Map      // worker.ReplicaID → *peer
 	leases   wire.Topic[worker.Batch]
 	due      *time.Timer   // fires when the batch that has begun is old enough
 	full     chan struct{} // holds one: a batch is full
@@ -120,7 +120,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 			Name: "smg_selection_degraded_total",
 			Help: "Workers chosen without a selector, from the ingress's own copy of the fleet.",
 		}, []string{"leg", "reason"}),
-		waiting:  waiting{asks: map[worker.LeaseID]asked{}},
+		waiting:  waiting{asks: map[worker.LeaseID]*wait{}},
 		failures: failures{at: map[worker.ID]time.Time{}},
 	}
 	if c.told == nil {

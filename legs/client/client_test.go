@@ -347,8 +347,11 @@ func TestPolicies(t *testing.T) {
 }
 
 // selectorCounts is the selector's count over all workers.
-func (f *fleet) selectorCounts() (int, error) {
-	families, err := f.counts.Gather()
+func (f *fleet) selectorCounts() (int, error) { return counted(f.counts) }
+
+// counted is the count over all workers that a selector exports.
+func counted(reg *prometheus.Registry) (int, error) {
+	families, err := reg.Gather()
 	if err != nil {
 		return 0, err
 	}

@@ -24,7 +24,9 @@ func (c *Client) subscribe(subs *bus.Subscriptions) error {
 		state := c.cfg.Cluster.State(worker.Leg(i))
 		bus.Join(subs, c.bus, state, func(m *wire.Records) { c.onState(state, m) })
 		bus.Join(subs, c.bus, c.cfg.Cluster.Beat(worker.Leg(i)), func(b *wire.Beat) {
-			l.ranking.Apply(worker.ReplicaBeat{Replica: b.Replica, Ready: b.Ready, Draining: b.Draining}, c.now())
+			if l.ranking.Apply(worker.ReplicaBeat{Replica: b.Replica, Ready: b.Ready, Draining: b.Draining}, c.now()) {
+				l.forget()
+			}
 			if len(b.Policies) > 0 {
 				l.policy.Store(b.Policies[0].Name)
 				reads := wire.Reads(0)

@@ -45,7 +45,9 @@ func (c *Client) publish(ctx context.Context, l *leg) {
 			c.beat(l)
 		case <-tick.C:
 			now := c.now()
-			l.ranking.Tick(now, pace.Late(now, tickEvery))
+			if l.ranking.Tick(now, pace.Late(now, tickEvery)) {
+				l.forget()
+			}
 		}
 	}
 }

@@ -1,9 +1,9 @@
 package client
 
 import (
-	"context"
-	"errors"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"smg/bus"
@@ -11,147 +11,208 @@ import (
 	"smg/worker"
 )
 
-var (
-	errSilent    = errors.New("the selector did not answer in time")
-	errNoMessage = errors.New("the selector could not be asked")
-)
+// peer is a selector replica in another process.
+type peer struct {
+	id      worker.ReplicaID
+	service wire.Service[wire.Select, wire.Reply]
+	open    atomic.Int64 // selects that it has neither answered nor been given up for
+}
 
-// waiting are the selects that wait for a replica's answer.
+// peer is how a replica is asked, made once.
+func (l *leg) peer(c *Client, leg worker.Leg, id worker.ReplicaID) *peer {
+	if p, ok := l.peers.Load(id); ok {
+		return p.(*peer)
+	}
+	p, _ := l.peers.LoadOrStore(id, &peer{id: id, service: c.cfg.Cluster.Select(leg, id)})
+	return p.(*peer)
+}
+
+// forget drops what is known of replicas that are not ranked any more.
+func (l *leg) forget() {
+	ranked := l.ranking.Rank(0, nil)
+	l.peers.Range(func(id, _ any) bool {
+		if !slices.Contains(ranked, id.(worker.ReplicaID)) {
+			l.peers.Delete(id)
+			l.excluded.Forget(id.(worker.ReplicaID))
+		}
+		return true
+	})
+}
+
+// waiting are the selects for which replicas in other processes were asked, and of
+// which not everything has come that may come in time.
 type waiting struct {
 	mu   sync.Mutex
-	asks map[worker.LeaseID]asked
+	asks map[worker.LeaseID]*wait
 }
 
-// asked is one of them.
-type asked struct {
-	subject string             // where the replica is asked
-	answer  chan<- *wire.Reply // holds one: it comes once
+// wait is one of them.
+type wait struct {
+	answers chan *wire.Reply // one of each replica that can be asked, so that nobody blocks
+
+	// Below waiting.mu:
+
+	calls []call
+	over  bool // the select has ended: nobody receives answers any more
+	two   [2]call
 }
 
-func (w *waiting) add(id worker.LeaseID, subject string) <-chan *wire.Reply {
-	answer := make(chan *wire.Reply, 1)
+// call is one replica that was asked.
+type call struct {
+	peer *peer
+	sent time.Time
+	open bool // it has neither answered nor been given up
+}
+
+func (k *call) close() {
+	k.open = false
+	k.peer.open.Add(-1)
+}
+
+// open says whether anybody has still to answer.
+func (w *wait) open() bool {
+	for i := range w.calls {
+		if w.calls[i].open {
+			return true
+		}
+	}
+	return false
+}
+
+// begin is a new wait for the answers of at most n replicas.
+func (w *waiting) begin(id worker.LeaseID, n int) *wait {
+	one := &wait{answers: make(chan *wire.Reply, n)}
+	one.calls = one.two[:0]
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.asks[id] = asked{subject, answer}
-	return answer
+	w.asks[id] = one
+	return one
 }
 
-// take ends a wait and says whether it had not ended yet.
-func (w *waiting) take(id worker.LeaseID) (asked, bool) {
+// add notes that a replica is about to be asked.
+func (w *waiting) add(one *wait, p *peer, sent time.Time) {
+	p.open.Add(1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a, ok := w.asks[id]
-	delete(w.asks, id)
-	return a, ok
+	one.calls = append(one.calls, call{p, sent, true})
 }
 
-// at ends the waits for one replica, or for all with subject "".
-func (w *waiting) at(subject string) (all []asked) {
+// answered takes a reply. By says who has answered in time, or nil; late that nobody
+// receives the reply.
+func (w *waiting) answered(r *wire.Reply) (by *peer, late bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for id, a := range w.asks {
-		if subject == "" || a.subject == subject {
-			all = append(all, a)
+	one := w.asks[r.Lease]
+	if one == nil {
+		return nil, true
+	}
+	for i := range one.calls {
+		k := &one.calls[i]
+		if !k.open || k.peer.id != r.Replica {
+			continue
+		}
+		k.close()
+		by = k.peer
+		if !one.over {
+			one.answers <- r
+		} else if !one.open() {
+			delete(w.asks, r.Lease)
+		}
+		break
+	}
+	return by, one.over
+}
+
+// nobody answers for a replica, or for all with subject "", that is not on the bus.
+func (w *waiting) nobody(subject string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for id, one := range w.asks {
+		for i := range one.calls {
+			k := &one.calls[i]
+			if !k.open || subject != "" && k.peer.service.Subject != subject {
+				continue
+			}
+			k.close()
+			if !one.over {
+				one.answers <- &wire.Reply{Err: &wire.Error{Code: wire.CodeNotReady, Message: "the selector has left the bus"}}
+			}
+		}
+		if one.over && !one.open() {
 			delete(w.asks, id)
 		}
 	}
-	return all
 }
 
-// service is how a replica is asked, made once.
-func (l *leg) service(c *Client, leg worker.Leg, id worker.ReplicaID) wire.Service[wire.Select, wire.Reply] {
-	if s, ok := l.services.Load(id); ok {
-		return s.(wire.Service[wire.Select, wire.Reply])
-	}
-	s := c.cfg.Cluster.Select(leg, id)
-	l.services.Store(id, s)
-	return s
-}
-
-// remote asks a replica in another process and waits for its answer, at most the
-// plan time-out.
-func (c *Client) remote(ctx context.Context, l *leg, id worker.ReplicaID, ask *wire.Select) (wire.Pick, error) {
-	sent := c.now()
-	service := l.service(c, ask.Lease.Leg, id)
-	answer := c.waiting.add(ask.Lease, service.Subject)
-	if err := bus.Request(c.bus, service, ask, c.inbox); err != nil {
-		c.waiting.take(ask.Lease)
-		return wire.Pick{}, errNoMessage
-	}
-	reply, err := c.await(ctx, l, answer)
-	if err != nil {
-		if _, ended := c.waiting.take(ask.Lease); !ended {
-			reply = <-answer // it came while the wait ended
+// linger says that nobody receives the answers any more, and whether there is still
+// somebody who may answer in time, until [waiting.close]. The last of them was asked
+// at last.
+func (w *waiting) linger(id worker.LeaseID, one *wait) (last time.Time, open bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one.over = true
+	for i := range one.calls {
+		if one.calls[i].open {
+			last, open = one.calls[i].sent, true
 		}
 	}
-	switch {
-	case reply != nil:
-		l.owed.Store(0)
-		l.excluded.Answered(id)
-	case ctx.Err() != nil:
-		return wire.Pick{}, ctx.Err()
-	default:
-		// Once some have waited in vain, nobody does, and being late is being silent.
-		if errors.Is(err, errSilent) || l.owed.Load() >= maxSilent {
-			l.excluded.TimedOut(id, sent, c.now())
-		}
-		return wire.Pick{}, errSilent
+	if !open {
+		delete(w.asks, id)
 	}
-	if reply.Err != nil {
-		return wire.Pick{}, reply.Err
-	}
-	return reply.Pick, nil
+	return last, open
 }
 
-// errImpatient ends a wait early: enough others wait for the same replica.
-var errImpatient = errors.New("others wait already")
-
-// await waits for an answer. It gives up at the plan time-out, or once the answer
-// is late while others wait for the same leg.
-func (c *Client) await(ctx context.Context, l *leg, answer <-chan *wire.Reply) (*wire.Reply, error) {
-	late := time.NewTimer(min(hedgeAfter, c.cfg.PlanTimeout))
-	defer late.Stop()
-	select {
-	case r := <-answer:
-		return r, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-late.C:
+// close ends a wait. gone, if not nil, is told of each call that was not answered.
+func (w *waiting) close(id worker.LeaseID, one *wait, gone func(*call)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	one.over = true
+	for i := range one.calls {
+		k := &one.calls[i]
+		if !k.open {
+			continue
+		}
+		k.close()
+		if gone != nil {
+			gone(k)
+		}
 	}
-	defer l.silent.Add(-1)
-	if l.silent.Add(1)+l.owed.Load() > maxSilent {
-		return nil, errImpatient
-	}
-	late.Reset(max(0, c.cfg.PlanTimeout-hedgeAfter))
-	select {
-	case r := <-answer:
-		return r, nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-late.C:
-		l.owed.Add(1) // before the place is free
-		return nil, errSilent
+	if w.asks[id] == one {
+		delete(w.asks, id)
 	}
 }
 
 // onReply hands an answer to the select that waits for it. A worker that was
 // granted to nobody any more is given back.
 func (c *Client) onReply(r *wire.Reply) {
-	if a, ok := c.waiting.take(r.Lease); ok {
-		a.answer <- r
+	l := c.legs[r.Lease.Leg]
+	if l == nil {
 		return
 	}
-	if l := c.legs[r.Lease.Leg]; l != nil {
-		l.owed.Store(0) // late, but not silent
-		if r.Err == nil {
-			l.wake(l.writer.LateReply(r.Lease))
-		}
+	by, late := c.waiting.answered(r)
+	if by != nil {
+		l.excluded.Answered(by.id)
+	}
+	if by != nil || late { // not one that is told twice
+		l.owed.Store(0) // late, perhaps, but not silent
+	}
+	if late {
+		c.giveBack(l, r)
+	}
+}
+
+// giveBack answers a grant that is of no use with its end, unless its lease is open.
+func (c *Client) giveBack(l *leg, r *wire.Reply) {
+	if r.Err == nil {
+		l.wake(l.writer.LateReply(r.Lease))
 	}
 }
 
 // onNobody ends the waits for a replica that is not on the bus any more.
-func (c *Client) onNobody(subject string) {
-	for _, a := range c.waiting.at(subject) {
-		a.answer <- &wire.Reply{Err: &wire.Error{Code: wire.CodeNotReady, Message: "the selector has left the bus"}}
-	}
+func (c *Client) onNobody(subject string) { c.waiting.nobody(subject) }
+
+// request asks a replica in another process.
+func (c *Client) request(one *wait, p *peer, ask *wire.Select) error {
+	c.waiting.add(one, p, c.now())
+	return bus.Request(c.bus, p.service, ask, c.inbox)
 }

@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/zeebo/xxh3"
 
@@ -14,8 +14,8 @@ import (
 )
 
 // Select has a worker picked for the leg, and begins the lease on it: by the
-// selector replica ranked first for the ask, by the next one if that is not ready,
-// or from the client's own copy of the fleet when none answers. On error nothing is
+// selector replica ranked first for the ask, by the next one if that is not ready or
+// late, or from the client's own copy of the fleet when none answers. On error nothing is
 // counted. The error is one of package worker's Err values, possibly wrapped,
 // wire.ErrSelectionUnavailable or the context's.
 func (c *Client) Select(ctx context.Context, ask *wire.Select) (wire.Pick, error) {
@@ -26,7 +26,9 @@ func (c *Client) Select(ctx context.Context, ask *wire.Select) (wire.Pick, error
 	if l == nil {
 		return wire.Pick{}, fmt.Errorf("the %s leg: %w", ask.Lease.Leg, worker.ErrNoWorkers)
 	}
-	pick, reason, err := c.fromSelector(ctx, l, ask)
+	r := round{c: c, l: l, ask: ask}
+	defer r.end()
+	pick, reason, err := c.fromSelector(ctx, &r)
 	if reason != "" {
 		pick, err = c.fromCopy(l, ask, reason)
 	} else if err == nil {
@@ -45,57 +47,79 @@ func (c *Client) Select(ctx context.Context, ask *wire.Select) (wire.Pick, error
 // Reasons for which a worker is chosen without a selector.
 const (
 	reasonNone      = "no_selector"  // no replica is ranked
-	reasonSilent    = "silent"       // the replica that was asked did not answer in time
-	reasonExcluded  = "excluded"     // it was silent before
+	reasonSilent    = "silent"       // no replica that was asked answered in time
+	reasonExcluded  = "excluded"     // all were silent before
 	reasonNotReady  = "not_ready"    // no replica is ready
 	reasonNoMessage = "disconnected" // the message bus is gone
 )
 
 // fromSelector asks the leg's replicas in their order. A reason says that none of
 // them has decided; otherwise pick and err are the decision.
-func (c *Client) fromSelector(ctx context.Context, l *leg, ask *wire.Select) (pick wire.Pick, reason string, err error) {
-	replicas := l.ranking.Len()
-	if replicas == 1 { // the usual case needs no key and no order
+func (c *Client) fromSelector(ctx context.Context, r *round) (pick wire.Pick, reason string, err error) {
+	l := r.l
+	switch l.ranking.Len() {
+	case 0:
+		if !c.bus.Connected() {
+			return pick, reasonNoMessage, nil
+		}
+		return pick, reasonNone, nil
+	case 1: // the usual case needs no key and no order
 		first, ok := l.ranking.First(0)
 		if local := l.local[first]; ok && local != nil {
-			pick, err = local.Select(ask)
+			pick, err = local.Select(r.ask)
 			if errors.Is(err, wire.ErrSelectionUnavailable) {
 				return pick, reasonNotReady, nil
 			}
 			return pick, "", err
 		}
 	}
-	if replicas == 0 {
-		if !c.bus.Connected() {
-			return pick, reasonNoMessage, nil
-		}
-		return pick, reasonNone, nil
+	if r.order = c.order(l, r.ask); len(r.order) == 0 {
+		return pick, reasonExcluded, nil
 	}
-	reason = reasonExcluded
+	return r.run(ctx)
+}
+
+// order is whom to ask, one after the other.
+func (c *Client) order(l *leg, ask *wire.Select) []worker.ReplicaID {
 	now := c.now()
-	for _, id := range l.ranking.Rank(c.selectionKey(ask), nil) {
-		if l.excluded.Excluded(id, now) {
-			continue
-		}
-		if local := l.local[id]; local != nil {
-			pick, err = local.Select(ask)
-		} else {
-			pick, err = c.remote(ctx, l, id, ask)
-		}
-		switch {
-		case ctx.Err() != nil:
-			return pick, "", ctx.Err()
-		case errors.Is(err, errSilent):
-			return pick, reasonSilent, nil
-		case errors.Is(err, errNoMessage):
-			return pick, reasonNoMessage, nil
-		case errors.Is(err, wire.ErrSelectionUnavailable):
-			reason = reasonNotReady
-			continue
-		}
-		return pick, "", err
+	order := slices.DeleteFunc(l.ranking.Rank(c.selectionKey(ask), nil), func(id worker.ReplicaID) bool {
+		return l.excluded.Excluded(id, now)
+	})
+	if len(order) > 1 && byPrefix(ask) && l.crowded(order) {
+		order[0], order[1] = order[1], order[0]
 	}
-	return pick, reason, nil
+	return order
+}
+
+// crowd is how many selects a replica may have before prefixes go elsewhere.
+const crowd = 8
+
+// crowded says whether the first of several replicas has too many selects to answer:
+// more than crowd, and more than twice the mean of the others.
+func (l *leg) crowded(order []worker.ReplicaID) bool {
+	first := l.unanswered(order[0])
+	if first <= crowd {
+		return false
+	}
+	var others int64
+	for _, id := range order[1:] {
+		others += l.unanswered(id)
+	}
+	return first*int64(len(order)-1) > 2*others
+}
+
+// unanswered is how many selects a replica has to answer. One of this process has
+// none: it answers at once.
+func (l *leg) unanswered(id worker.ReplicaID) int64 {
+	if p, ok := l.peers.Load(id); ok {
+		return p.(*peer).open.Load()
+	}
+	return 0
+}
+
+// byPrefix says whether the prompt's head decides which replica answers.
+func byPrefix(ask *wire.Select) bool {
+	return ask.Keys.Any().None() && (len(ask.TokenIDs) > 0 || ask.Text != "")
 }
 
 // headLength is how much of a prompt decides which replica answers, in characters or
@@ -134,11 +158,3 @@ func firstRunes(s string, n int) string {
 	}
 	return s
 }
-
-// hedgeAfter is how long an answer may take before it counts as late.
-const hedgeAfter = 25 * time.Millisecond
-
-// maxSilent is how many selects of a leg may wait for the whole plan time-out: they
-// find out whether the replica is gone. Everybody else stops waiting for it after
-// hedgeAfter.
-const maxSilent = 2
