@@ -42,12 +42,13 @@ func fuzz(f *testing.F, c codec) {
 	})
 }
 
-func FuzzDecodeBatch(f *testing.F)   { fuzz(f, batchCodec) }
-func FuzzDecodeRecords(f *testing.F) { fuzz(f, stateCodec) }
-func FuzzDecodeBeat(f *testing.F)    { fuzz(f, beatCodec) }
-func FuzzDecodeSpec(f *testing.F)    { fuzz(f, specCodec) }
-func FuzzDecodeSelect(f *testing.F)  { fuzz(f, askCodec) }
-func FuzzDecodeReply(f *testing.F)   { fuzz(f, replyCodec) }
+func FuzzDecodeBatch(f *testing.F)    { fuzz(f, batchCodec) }
+func FuzzDecodeRecords(f *testing.F)  { fuzz(f, stateCodec) }
+func FuzzDecodeBeat(f *testing.F)     { fuzz(f, beatCodec) }
+func FuzzDecodeSpec(f *testing.F)     { fuzz(f, specCodec) }
+func FuzzDecodeSelect(f *testing.F)   { fuzz(f, askCodec) }
+func FuzzDecodeReply(f *testing.F)    { fuzz(f, replyCodec) }
+func FuzzDecodeSnapshot(f *testing.F) { fuzz(f, snapCodec) }
 
 // Any batch arrives as it was sent, whatever was encoded before with the same
 // memory.

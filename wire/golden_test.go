@@ -60,6 +60,7 @@ var (
 	beatCodec  = codecOf(AppendBeat, DecodeBeat, func() proto.Message { return &wirepb.Beat{} })
 	specCodec  = codecOf(AppendSpec, DecodeSpec, func() proto.Message { return &wirepb.Worker{} })
 	askCodec   = codecOf(AppendSelect, DecodeSelect, func() proto.Message { return &wirepb.Select{} })
+	snapCodec  = codecOf(AppendSnapshot, DecodeSnapshot, func() proto.Message { return &wirepb.Snapshot{} })
 	replyCodec = codecOf(AppendReply, DecodeReply, func() proto.Message { return &wirepb.Reply{} })
 )
 
@@ -171,6 +172,7 @@ func recordings() []recording {
 			Lease: worker.LeaseID{Incarnation: 1, Plan: 1, Leg: worker.Decode}, Replica: 1,
 			Err: &Error{Code: CodeOverloaded, Message: "every worker is overloaded"},
 		}},
+		{name: "snapshot", codec: snapCodec, want: &Snapshot{Asker: 0xfedcba9876543210}},
 		{name: "worker-least", codec: specCodec, want: &worker.Spec{ID: testID(1), URL: "http://10.0.0.1:8000"}},
 	}
 }

@@ -161,6 +161,12 @@ func TestDecodeBeatIsStrict(t *testing.T) {
 	})
 }
 
+func TestDecodeSnapshotIsStrict(t *testing.T) {
+	runSpoils(t, func() *wirepb.Snapshot { return &wirepb.Snapshot{Asker: 1} }, snapCodec, []spoil[*wirepb.Snapshot]{
+		{"no asker", func(m *wirepb.Snapshot) { m.Asker = 0 }, "from nobody"},
+	})
+}
+
 func TestDecodeSpecIsStrict(t *testing.T) {
 	long := strings.Repeat("x", MaxString+1)
 	labels := map[string]string{}
@@ -311,6 +317,7 @@ func TestEncodersAreStrict(t *testing.T) {
 		{"reply with an unknown mode", replyCodec, &Reply{
 			Lease: lease(1, 1, 0), Replica: 1, Pick: Pick{Worker: &worker.Spec{ID: id, URL: "u", Mode: 2}},
 		}, "unknown connection mode 2"},
+		{"snapshot for nobody", snapCodec, &Snapshot{}, "from nobody"},
 		{"too large", specCodec, many, "bytes are more than 1048576"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -327,7 +334,7 @@ func TestEncodersAreStrict(t *testing.T) {
 }
 
 func TestTooLargeMessage(t *testing.T) {
-	for _, c := range []codec{batchCodec, stateCodec, beatCodec, specCodec, askCodec, replyCodec} {
+	for _, c := range []codec{batchCodec, stateCodec, beatCodec, specCodec, askCodec, replyCodec, snapCodec} {
 		if _, err := c.decode(make([]byte, MaxMessage+1)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("got %v, want %v", err, ErrMalformed)
 		}

@@ -48,6 +48,8 @@ func TestSubjects(t *testing.T) {
 		{c.Beat(worker.Decode).Subject, "smg.v1.default.beat.decode"},
 		{c.Select(worker.Decode, 18446744073709551615).Subject, "smg.v1.default.select.decode.18446744073709551615"},
 		{c.Replies(42).Subject, "smg.v1.default.replies.42"},
+		{c.Snapshot(worker.Encode).Subject, "smg.v1.default.snapshot.encode"},
+		{c.SnapshotOf(worker.Encode, 42).Subject, "smg.v1.default.snapshot.encode.42"},
 		{c.Workers().Bucket, "smg_v1_default_workers"},
 		{c.Workers().FormatKey(testID(1)), testID(1).String()},
 	} {

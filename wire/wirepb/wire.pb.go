@@ -1705,6 +1705,52 @@ func (x *Select) GetNamespace() uint64 {
 	return 0
 }
 
+// Snapshot asks everybody for the records of a leg that they hold, on
+// snapshot.<leg>. The answers are Records on snapshot.<leg>.<asker>.
+type Snapshot struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Asker         uint64                 `protobuf:"fixed64,1,opt,name=asker,proto3" json:"asker,omitempty"` // the replica, or the incarnation of the ingress
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Snapshot) Reset() {
+	*x = Snapshot{}
+	mi := &file_wire_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Snapshot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Snapshot) ProtoMessage() {}
+
+func (x *Snapshot) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
+func (*Snapshot) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Snapshot) GetAsker() uint64 {
+	if x != nil {
+		return x.Asker
+	}
+	return 0
+}
+
 // Reply is the answer to a Select, on replies.<incarnation>. It has a pick or an
 // error.
 type Reply struct {
@@ -1722,7 +1768,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_wire_proto_msgTypes[13]
+	mi := &file_wire_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +1780,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[13]
+	mi := &file_wire_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +1793,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{13}
+	return file_wire_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Reply) GetIncarnation() uint64 {
@@ -1821,7 +1867,7 @@ type Pick struct {
 
 func (x *Pick) Reset() {
 	*x = Pick{}
-	mi := &file_wire_proto_msgTypes[14]
+	mi := &file_wire_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1833,7 +1879,7 @@ func (x *Pick) String() string {
 func (*Pick) ProtoMessage() {}
 
 func (x *Pick) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[14]
+	mi := &file_wire_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1846,7 +1892,7 @@ func (x *Pick) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pick.ProtoReflect.Descriptor instead.
 func (*Pick) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{14}
+	return file_wire_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Pick) GetWorker() []byte {
@@ -1951,7 +1997,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_wire_proto_msgTypes[15]
+	mi := &file_wire_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1963,7 +2009,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[15]
+	mi := &file_wire_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1976,7 +2022,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{15}
+	return file_wire_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Error) GetCode() ErrorCode {
@@ -2120,7 +2166,9 @@ const file_wire_proto_rawDesc = "" +
 	"\x04text\x18\x0e \x01(\tR\x04text\x12\x14\n" +
 	"\x05chars\x18\x0f \x01(\x04R\x05chars\x12\x1b\n" +
 	"\ttoken_ids\x18\x10 \x01(\fR\btokenIds\x12\x1c\n" +
-	"\tnamespace\x18\x11 \x01(\x06R\tnamespace\"\xd1\x01\n" +
+	"\tnamespace\x18\x11 \x01(\x06R\tnamespace\" \n" +
+	"\bSnapshot\x12\x14\n" +
+	"\x05asker\x18\x01 \x01(\x06R\x05asker\"\xd1\x01\n" +
 	"\x05Reply\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\x04R\x04plan\x12\x12\n" +
@@ -2217,7 +2265,7 @@ func file_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_wire_proto_goTypes = []any{
 	(Leg)(0),           // 0: smg.v1.Leg
 	(Mode)(0),          // 1: smg.v1.Mode
@@ -2240,10 +2288,11 @@ var file_wire_proto_goTypes = []any{
 	(*Model)(nil),      // 18: smg.v1.Model
 	(*Key)(nil),        // 19: smg.v1.Key
 	(*Select)(nil),     // 20: smg.v1.Select
-	(*Reply)(nil),      // 21: smg.v1.Reply
-	(*Pick)(nil),       // 22: smg.v1.Pick
-	(*Error)(nil),      // 23: smg.v1.Error
-	nil,                // 24: smg.v1.Worker.LabelsEntry
+	(*Snapshot)(nil),   // 21: smg.v1.Snapshot
+	(*Reply)(nil),      // 22: smg.v1.Reply
+	(*Pick)(nil),       // 23: smg.v1.Pick
+	(*Error)(nil),      // 24: smg.v1.Error
+	nil,                // 25: smg.v1.Worker.LabelsEntry
 }
 var file_wire_proto_depIdxs = []int32{
 	0,  // 0: smg.v1.LeaseBatch.leg:type_name -> smg.v1.Leg
@@ -2262,7 +2311,7 @@ var file_wire_proto_depIdxs = []int32{
 	0,  // 13: smg.v1.Worker.leg:type_name -> smg.v1.Leg
 	1,  // 14: smg.v1.Worker.mode:type_name -> smg.v1.Mode
 	18, // 15: smg.v1.Worker.models:type_name -> smg.v1.Model
-	24, // 16: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
+	25, // 16: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
 	0,  // 17: smg.v1.Select.leg:type_name -> smg.v1.Leg
 	19, // 18: smg.v1.Select.header_key:type_name -> smg.v1.Key
 	19, // 19: smg.v1.Select.rid_key:type_name -> smg.v1.Key
@@ -2270,8 +2319,8 @@ var file_wire_proto_depIdxs = []int32{
 	19, // 21: smg.v1.Select.pinned_key:type_name -> smg.v1.Key
 	19, // 22: smg.v1.Select.implicit_key:type_name -> smg.v1.Key
 	0,  // 23: smg.v1.Reply.leg:type_name -> smg.v1.Leg
-	22, // 24: smg.v1.Reply.pick:type_name -> smg.v1.Pick
-	23, // 25: smg.v1.Reply.error:type_name -> smg.v1.Error
+	23, // 24: smg.v1.Reply.pick:type_name -> smg.v1.Pick
+	24, // 25: smg.v1.Reply.error:type_name -> smg.v1.Error
 	0,  // 26: smg.v1.Pick.leg:type_name -> smg.v1.Leg
 	1,  // 27: smg.v1.Pick.mode:type_name -> smg.v1.Mode
 	7,  // 28: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
@@ -2295,7 +2344,7 @@ func file_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_proto_rawDesc), len(file_wire_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
