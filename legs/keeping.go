@@ -132,18 +132,18 @@ func (s *Service) publish() {
 	} else {
 		s.registry.InstallAll(s.news)
 	}
-	now := s.now()
-	for part := range slices.Chunk(s.news, wire.MaxRecords) {
-		records := make(wire.Records, len(part))
-		for i, rec := range part {
-			records[i] = *wire.StateOf(rec, now)
-		}
-		err := bus.Publish(s.bus, s.cfg.Cluster.State(s.cfg.Leg), &records)
+	s.send(s.cfg.Cluster.State(s.cfg.Leg), s.news)
+	s.news = s.news[:0]
+}
+
+// send publishes records.
+func (s *Service) send(to wire.Topic[wire.Records], recs []worker.Record) {
+	for _, records := range wire.RecordsOf(recs, s.now()) {
+		err := bus.Publish(s.bus, to, &records)
 		if err != nil && !errors.Is(err, bus.ErrDisconnected) {
-			s.log.Error("records of workers could not be sent", slog.Int("records", len(part)), slog.Any("error", err))
+			s.log.Error("records of workers could not be sent", slog.Int("records", len(records)), slog.Any("error", err))
 		}
 	}
-	s.news = s.news[:0]
 }
 
 // probeDue sends the health probes whose time has come. A worker whose probe finds

@@ -10,7 +10,9 @@ import (
 func (s *Service) subscribe(subs *bus.Subscriptions) error {
 	c, leg := s.cfg.Cluster, s.cfg.Leg
 	bus.Join(subs, s.bus, c.Leases(leg), s.onLeases)
-	bus.Join(subs, s.bus, c.State(leg), s.onState)
+	bus.Join(subs, s.bus, c.State(leg), func(m *wire.Records) { s.onState(m, true) })
+	bus.Join(subs, s.bus, c.SnapshotOf(leg, uint64(s.cfg.Replica)), func(m *wire.Records) { s.onState(m, false) })
+	bus.Join(subs, s.bus, c.Snapshot(leg), s.onSnapshot)
 	bus.Join(subs, s.bus, c.Beat(leg), s.onBeat)
 	bus.Serve(subs, s.bus, c.Select(leg, s.cfg.Replica), s.answer)
 	return subs.Err()
@@ -49,13 +51,13 @@ func (s *Service) onBeat(b *wire.Beat) {
 	}
 }
 
-// onState takes what other keepers say, and answers those that have missed
-// something.
-func (s *Service) onState(m *wire.Records) {
+// onState takes what other keepers say, or others who have heard them, and answers
+// those that have missed something. Records of a stream show what was missed here.
+func (s *Service) onState(m *wire.Records, stream bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.now()
-	heard := make([]worker.Record, 0, len(*m))
+	heard, whole := make([]worker.Record, 0, len(*m)), true
 	for i := range *m {
 		rec := (*m)[i].Record(now)
 		k := s.keepers[rec.Worker]
@@ -63,10 +65,14 @@ func (s *Service) onState(m *wire.Records) {
 			heard = append(heard, rec) // its worker may be on the way
 			continue
 		}
+		whole = whole && rec.Follows(k.Record())
 		held, answer := k.Hear(rec)
 		heard = append(heard, held)
 		s.tell(held, answer)
 	}
 	s.registry.InstallAll(heard)
 	s.publish()
+	if stream && !whole {
+		s.missed(now)
+	}
 }

@@ -84,6 +84,7 @@ type Service struct {
 	events    []worker.Event  // scratch of onLeases
 	news      []worker.Record // to be published
 	gone      map[worker.ID]gone
+	recalled  time.Time // when a gap was last asked about
 }
 
 // maxProbes is how many workers are probed at the same time.
@@ -216,14 +217,16 @@ func (s *Service) Run(ctx context.Context) error {
 		s.fold.Reconnected(now)
 		s.ranking.Reconnected(now)
 		s.mu.Lock()
-		defer s.mu.Unlock()
 		s.readiness.Connected(now)
+		s.mu.Unlock()
+		s.askSnapshot()
 	})
 	defer remove()
 	if s.bus.Connected() { // after the line above, so that no connection is missed
 		s.mu.Lock()
 		s.readiness.Connected(s.now())
 		s.mu.Unlock()
+		s.askSnapshot()
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.watchWorkers(ctx) })

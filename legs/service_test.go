@@ -73,6 +73,12 @@ func start(t testing.TB, change func(*Config)) *bench {
 
 func startRecorded(t testing.TB, rec Recorder, change func(*Config)) *bench {
 	t.Helper()
+	return startOn(t, func(*bus.Conn, wire.Cluster) {}, change)
+}
+
+// startOn is start where others are on the bus before.
+func startOn(t *testing.T, before func(*bus.Conn, wire.Cluster), change func(*Config)) *bench {
+	t.Helper()
 	cluster, err := wire.ParseCluster("test")
 	if err != nil {
 		t.Fatal(err)
@@ -87,6 +93,7 @@ func startRecorded(t testing.TB, rec Recorder, change func(*Config)) *bench {
 	}
 	b := &bench{bus: bustest.Start(t), cluster: cluster, prober: &prober{}, reg: prometheus.NewRegistry(), records: make(chan worker.Record, 1024)}
 	b.workers = bus.NewBucket(b.bus, cluster.Workers())
+	before(b.bus, cluster)
 	sub, err := bus.Subscribe(b.bus, cluster.State(cfg.Leg), func(records *wire.Records) {
 		for i := range *records {
 			select {

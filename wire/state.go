@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"smg/wire/wirepb"
@@ -67,6 +68,19 @@ func StateOf(r worker.Record, now time.Time) *State {
 		s.Report.Load.PolledAt = time.Time{}
 	}
 	return s
+}
+
+// RecordsOf are records as they are sent at now, in as many messages as it takes.
+func RecordsOf(recs []worker.Record, now time.Time) []Records {
+	var all []Records
+	for part := range slices.Chunk(recs, MaxRecords) {
+		records := make(Records, len(part))
+		for i, rec := range part {
+			records[i] = *StateOf(rec, now)
+		}
+		all = append(all, records)
+	}
+	return all
 }
 
 // Record is s as it is received at now. BreakerSince is zero when its age is

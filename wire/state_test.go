@@ -64,3 +64,27 @@ func TestStateAges(t *testing.T) {
 		})
 	}
 }
+
+func TestRecordsOf(t *testing.T) {
+	for _, n := range []int{0, 1, MaxRecords, MaxRecords + 1, 2*MaxRecords + 5} {
+		recs := make([]worker.Record, n)
+		for i := range recs {
+			recs[i] = worker.Record{Worker: testID(i), Keeper: 1, Seq: uint64(i)}
+		}
+		next := uint64(0)
+		for _, records := range RecordsOf(recs, time.Now()) {
+			if _, err := AppendRecords(nil, &records); err != nil {
+				t.Errorf("%d records: %v", n, err)
+			}
+			for _, s := range records {
+				if s.Seq != next {
+					t.Fatalf("%d records: got %d, want %d", n, s.Seq, next)
+				}
+				next++
+			}
+		}
+		if next != uint64(n) {
+			t.Errorf("%d of %d records are sent", next, n)
+		}
+	}
+}

@@ -59,6 +59,12 @@ func (r Record) Corrects(rec Record) bool {
 	return rec.Compare(r) < 0 && (rec.Term < r.Term || rec.Keeper != r.Keeper)
 }
 
+// Follows says whether nothing was missed between held and r: they are neighbours, or
+// in no order that would show it.
+func (r Record) Follows(held Record) bool {
+	return r.Term != held.Term || r.Keeper != held.Keeper || r.Seq <= held.Seq+1
+}
+
 // withYounger is r with the report of two that was polled later, and its veto. A
 // record without a report keeps none: its last poll failed.
 func (r Record) withYounger(old Record) Record {

@@ -180,6 +180,20 @@ func (r *Registry) Record(id ID) (Record, bool) {
 	return rec, ok
 }
 
+// Records are those of a leg's registered workers, as far as keepers have published
+// any, in no particular order.
+func (r *Registry) Records(leg Leg) []Record {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var recs []Record
+	for _, w := range r.workers {
+		if w.Spec.Leg == leg && w.Record.Keeper != 0 {
+			recs = append(recs, w.Record)
+		}
+	}
+	return recs
+}
+
 // Lookup is a worker as it is known now, or nil.
 func (r *Registry) Lookup(id ID) *Worker {
 	r.mu.Lock()

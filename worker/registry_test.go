@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // names are the URLs' host numbers of the workers that can be chosen.
@@ -365,4 +367,42 @@ func BenchmarkRegistryStart(b *testing.B) {
 			}
 		}
 	})
+}
+
+func TestRecordsOfALeg(t *testing.T) {
+	r := NewRegistry(NewFold(), 0)
+	a, b, c := IDOf("http://a"), IDOf("http://b"), IDOf("http://c")
+	r.Put(&Spec{ID: a, URL: "http://a"}, &Spec{ID: b, URL: "http://b"}, &Spec{ID: c, URL: "http://c", Leg: Decode})
+	kept := Record{Worker: a, Term: 1, Keeper: 7, Seq: 2, Status: Ready}
+	r.InstallAll([]Record{
+		kept,
+		{Worker: b, Seq: 1, Status: Ready}, // by no keeper
+		{Worker: c, Term: 1, Keeper: 7, Seq: 2},
+		{Worker: IDOf("http://d"), Term: 1, Keeper: 7, Seq: 2}, // nobody is registered
+	})
+	if d := cmp.Diff([]Record{kept}, r.Records(Regular)); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+func TestRecordFollows(t *testing.T) {
+	held := Record{Term: 3, Keeper: 7, Seq: 5}
+	for _, tt := range []struct {
+		name string
+		rec  Record
+		want bool
+	}{
+		{"the next", Record{Term: 3, Keeper: 7, Seq: 6}, true},
+		{"the same again", held, true},
+		{"a late one", Record{Term: 3, Keeper: 7, Seq: 2}, true},
+		{"one was missed", Record{Term: 3, Keeper: 7, Seq: 7}, false},
+		{"another keeper", Record{Term: 4, Keeper: 8, Seq: 9}, true},
+		{"another term", Record{Term: 4, Keeper: 7, Seq: 9}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := tt.rec.Follows(held); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
 }

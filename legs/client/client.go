@@ -82,6 +82,7 @@ type Client struct {
 	inbox    wire.Topic[wire.Reply]
 	metrics  *prometheus.CounterVec // degraded selections
 	waiting  waiting
+	late     time.Duration // hedgeAfter, but in tests
 	failures failures
 }
 
@@ -100,6 +101,7 @@ type leg struct {
 	reads    atomic.Uint32 // wire.Reads: what its policies read, as replicas announce
 	memory   memory        // of keys that are pinned
 	peers    sync.Map      // worker.ReplicaID → *peer
+	recalled atomic.Int64  // when a gap was last asked about, in Unix nanoseconds
 	leases   wire.Topic[worker.Batch]
 	due      *time.Timer   // fires when the batch that has begun is old enough
 	full     chan struct{} // holds one: a batch is full
@@ -121,6 +123,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 			Help: "Workers chosen without a selector, from the ingress's own copy of the fleet.",
 		}, []string{"leg", "reason"}),
 		waiting:  waiting{asks: map[worker.LeaseID]*wait{}},
+		late:     hedgeAfter,
 		failures: failures{at: map[worker.ID]time.Time{}},
 	}
 	if c.told == nil {
@@ -212,6 +215,8 @@ func (c *Client) Run(ctx context.Context) error {
 		return errors.Join(err, subs.Stop())
 	}
 	close(c.joined)
+	defer c.bus.OnReconnect(c.askSnapshots)()
+	c.askSnapshots()
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return c.watchWorkers(gctx) })
 	g.Go(func() error {

