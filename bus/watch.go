@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -37,44 +36,18 @@ func (b *Bucket[K, V]) Watch(ctx context.Context, ev Events[K, V]) error {
 		told:   map[K]state{},
 		seed:   maphash.MakeSeed(),
 	}
-	defer b.conn.OnReconnect(b.restart)()
-	failing := false
-	for {
-		started, err := w.once(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		if b.conn.nc.IsClosed() {
-			return errClosed
-		}
-		if started {
-			failing = false
-		}
-		// That there is no connection is told where it is noticed.
-		if err != nil && !failing && !errors.Is(err, ErrDisconnected) {
-			failing = true
-			b.conn.log.Warn("watching a bucket failed; it is tried again until it works", "bucket", b.table.Bucket, "error", err)
-		}
-		if err != nil {
-			w.pause(ctx)
-		}
-	}
+	return b.kv.watch(ctx, b.table.Keys, w)
 }
-
-var (
-	errClosed   = errors.New("watching a bucket: the connection to NATS is closed")
-	errStopped  = errors.New("the watch was ended by the server")
-	errNoAnswer = errors.New("no answer from the server")
-)
 
 // watch is the state of one [Bucket.Watch].
 type watch[K comparable, V any] struct {
-	bucket *Bucket[K, V]
-	events Events[K, V]
-	seed   maphash.Seed
-	told   map[K]state // last, of each key
+	bucket  *Bucket[K, V]
+	events  Events[K, V]
+	seed    maphash.Seed
+	told    map[K]state // last, of each key
+	present map[K]bool  // in the first pass
 
-	badTold bool
+	bad badValues
 }
 
 // state is what a key was last told to be.
@@ -83,110 +56,46 @@ type state struct {
 	digest  uint64 // of the value
 }
 
-func (w *watch[K, V]) pause(ctx context.Context) {
-	t := time.NewTimer(reconnectWait)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-w.bucket.again:
-	case <-t.C:
-	}
+func (w *watch[K, V]) begin() {
+	w.bucket.renewed()
+	w.present = map[K]bool{}
 }
 
-// once watches until something calls for a new watch; then err is nil. started
-// says that the bucket was told once as a whole.
-func (w *watch[K, V]) once(ctx context.Context) (started bool, err error) {
-	ctx, cancel := context.WithCancel(ctx)
-	kv, err := w.bucket.reopen(ctx)
-	if err != nil {
-		cancel()
-		return false, err
+func (w *watch[K, V]) synced(ctx context.Context) error {
+	if w.events.Synced != nil {
+		w.events.Synced()
 	}
-	// The context must outlive the call, so its end is not the call's time limit.
-	limit := time.AfterFunc(requestTimeout, cancel)
-	updates, err := kv.WatchAll(ctx)
-	inTime := limit.Stop()
-	if err != nil {
-		cancel()
-		if !inTime {
-			err = errNoAnswer
-		}
-		return false, sendError(err)
-	}
-	defer func() {
-		cancel() // which unsubscribes
-		drain(updates.Updates())
-	}()
-
-	present := map[K]bool{} // in the first pass
-	for {
-		select {
-		case <-ctx.Done():
-			return started, nil
-		case <-w.bucket.again:
-			return started, nil
-		case e, ok := <-updates.Updates():
-			if !ok { // the bucket is gone
-				return started, errStopped
-			}
-			if e != nil {
-				if k, ok := w.entry(e); ok && !started {
-					present[k] = true
-				}
-				continue
-			}
-			started = true
-			if w.events.Synced != nil {
-				w.events.Synced()
-			}
-			if err := w.bucket.refill(ctx, func(k K) bool { return present[k] }); err != nil {
-				return started, err
-			}
-			present = nil
-		}
-	}
-}
-
-// drain unblocks a watcher that is being stopped, until it has stopped.
-func drain(updates <-chan jetstream.KeyValueEntry) {
-	t := time.NewTimer(requestTimeout)
-	defer t.Stop()
-	for {
-		select {
-		case _, ok := <-updates:
-			if !ok {
-				return
-			}
-		case <-t.C:
-			return
-		}
-	}
+	present := w.present
+	w.present = nil
+	return w.bucket.refill(ctx, func(k K) bool { return present[k] })
 }
 
 // entry tells what e changes.
-func (w *watch[K, V]) entry(e jetstream.KeyValueEntry) (K, bool) {
+func (w *watch[K, V]) entry(e jetstream.KeyValueEntry) {
 	table := &w.bucket.table
 	k, err := table.ParseKey(e.Key())
 	if err != nil {
-		w.bad(e, err)
-		return k, false
+		w.bad.add(w.bucket.kv, e, err)
+		return
+	}
+	if w.present != nil {
+		w.present[k] = true
 	}
 	if e.Operation() != jetstream.KeyValuePut {
 		w.bucket.deleted(k, e.Revision())
 		if w.tell(k, state{deleted: true}) && w.events.Delete != nil {
 			w.events.Delete(k)
 		}
-		return k, true
+		return
 	}
 	v, err := table.Decode(k, e.Value())
 	if err != nil {
-		w.bad(e, err)
-		return k, true
+		w.bad.add(w.bucket.kv, e, err)
+		return
 	}
 	if w.tell(k, state{digest: maphash.Bytes(w.seed, e.Value())}) && w.events.Put != nil {
 		w.events.Put(k, v)
 	}
-	return k, true
 }
 
 // tell says whether k is something else now.
@@ -196,11 +105,20 @@ func (w *watch[K, V]) tell(k K, now state) bool {
 	return !known || before != now
 }
 
-func (w *watch[K, V]) bad(e jetstream.KeyValueEntry, err error) {
-	w.bucket.conn.metrics.dropped.WithLabelValues(w.bucket.table.Kind, malformed).Inc()
-	if !w.badTold {
-		w.badTold = true
-		w.bucket.conn.log.Warn("ignored a value that cannot be read; further ones are only counted",
-			"bucket", w.bucket.table.Bucket, "key", e.Key(), "error", err)
+// badValues are those of a bucket that could not be read.
+type badValues struct{ told bool }
+
+func (b *badValues) add(kv *keyValue, e jetstream.KeyValueEntry, err error) {
+	kv.conn.metrics.dropped.WithLabelValues(kv.kind, malformed).Inc()
+	if !b.told {
+		b.told = true
+		kv.conn.log.Warn("ignored a value that cannot be read; further ones are only counted",
+			"bucket", kv.name, "key", e.Key(), "error", err)
 	}
 }
+
+var (
+	errClosed   = errors.New("watching a bucket: the connection to NATS is closed")
+	errStopped  = errors.New("the watch was ended by the server")
+	errNoAnswer = errors.New("no answer from the server")
+)
