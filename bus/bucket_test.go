@@ -263,6 +263,25 @@ func TestRemovedBucketIsFilledAgain(t *testing.T) {
 	}
 }
 
+// A watch notices a bucket that others removed, and one of the same name in its place.
+func TestReplacedBucket(t *testing.T) {
+	server := bustest.Server(t)
+	w, _ := follow(t, bustest.Connect(t, server), "b")
+	w.put(t, "x", "1")
+	w.awaitSync(t, 1)
+	js := jetStream(t, server)
+	if err := js.DeleteKeyValue(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	other := bus.NewBucket(bustest.Connect(t, server), pairs("b"))
+	if err := other.Put(t.Context(), &pair{"y", "1"}); err != nil {
+		t.Fatal(err)
+	}
+	w.await(t, map[string]string{"x": "1", "y": "1"})
+	fresh, _ := follow(t, bustest.Connect(t, server), "b")
+	fresh.await(t, map[string]string{"x": "1", "y": "1"})
+}
+
 func jetStream(t *testing.T, server bus.Dialer) jetstream.JetStream {
 	t.Helper()
 	nc, err := nats.Connect("", nats.InProcessServer(server))

@@ -7,5 +7,6 @@
 //
 // Every message may be lost: when the connection is gone, [Publish] and
 // [Request] fail at once and keep nothing. Tables are different: a value is stored when [Bucket.Put]
-// returns, and the process that put it puts it again should the bucket lose it.
+// returns, and the process that put it puts it again should the bucket lose it. Where
+// a value has several writers, [Versioned] stores what follows what they know.
 package bus

@@ -18,12 +18,13 @@ const requestTimeout = 2 * time.Second
 type keyValue struct {
 	conn   *Conn
 	name   string
-	kind   string // of its values
-	limits *Limits // nil: whatever the bucket has
+	kind   string        // of its values
+	limits *Limits       // nil: whatever the bucket has
 	again  chan struct{} // asks the watch to start anew; one request is as good as many
 
-	mu sync.Mutex
-	kv jetstream.KeyValue // nil until first used
+	mu   sync.Mutex
+	kv   jetstream.KeyValue // nil until first used
+	made time.Time          // when the bucket was made, which tells it from one of the same name
 }
 
 // Limits bound what a bucket keeps.
@@ -96,13 +97,40 @@ func (b *keyValue) open(ctx context.Context) (jetstream.KeyValue, error) {
 	case err == nil:
 		b.adjust(ctx, kv)
 	}
+	made := time.Time{}
+	if err == nil {
+		made, err = b.madeAt(ctx)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("opening the bucket: %w", jetStreamError(sendError(err)))
 	}
 	b.mu.Lock()
-	b.kv = kv
+	b.kv, b.made = kv, made
 	b.mu.Unlock()
 	return kv, nil
+}
+
+// madeAt is when the bucket that there is now was made.
+func (b *keyValue) madeAt(ctx context.Context) (time.Time, error) {
+	s, err := b.conn.js.Stream(ctx, "KV_"+b.name)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return s.CachedInfo().Created, nil
+}
+
+// replaced says whether the bucket that was opened is known to be gone.
+func (b *keyValue) replaced(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if !b.conn.Connected() {
+		return false // what follows a reconnect looks anyway
+	}
+	b.mu.Lock()
+	made := b.made
+	b.mu.Unlock()
+	now, err := b.madeAt(ctx)
+	return errors.Is(err, jetstream.ErrStreamNotFound) || err == nil && !made.IsZero() && !now.Equal(made)
 }
 
 // create makes the bucket as the server allows.

@@ -25,7 +25,7 @@ type Versioned[K comparable, V any] struct {
 
 // Stored is what is in a bucket under a key.
 type Stored[V any] struct {
-	// Value is nil if there is none.
+	// Value is nil if there is none, or none that can be read.
 	Value *V
 	// Revision tells apart what is stored under a key one after the other, in one
 	// bucket; it grows. In another bucket, which there may be after each Begin of a
@@ -60,8 +60,9 @@ func (b *Versioned[K, V]) Write(ctx context.Context, v *V, after uint64) (Stored
 			now.Revision, err = kv.Update(ctx, b.table.FormatKey(k), data, after)
 		}
 		if isConflict(err) {
-			now, err = b.read(ctx, kv, k)
-			err = errors.Join(ErrConflict, err)
+			if now, err = b.read(ctx, kv, k); err == nil {
+				err = ErrConflict
+			}
 		}
 		return err
 	})
@@ -85,7 +86,7 @@ func (b *Versioned[K, V]) Remove(ctx context.Context, k K, after uint64) (Stored
 			}
 		}
 		now, err = b.read(ctx, kv, k)
-		if err == nil && now.Value != nil {
+		if err == nil && now.Revision != 0 {
 			err = ErrConflict
 		}
 		return err
@@ -101,7 +102,7 @@ func isConflict(err error) bool {
 	return errors.Is(err, jetstream.ErrKeyRevisionMismatch) || errors.Is(err, jetstream.ErrKeyExists)
 }
 
-// read is what is stored under k. A value that nobody can read has a revision alone.
+// read is what is stored under k.
 func (b *Versioned[K, V]) read(ctx context.Context, kv jetstream.KeyValue, k K) (Stored[V], error) {
 	e, err := kv.Get(ctx, b.table.FormatKey(k))
 	if errors.Is(err, jetstream.ErrKeyNotFound) || errors.Is(err, jetstream.ErrKeyDeleted) {
@@ -110,7 +111,8 @@ func (b *Versioned[K, V]) read(ctx context.Context, kv jetstream.KeyValue, k K) 
 	if err != nil {
 		return Stored[V]{}, err
 	}
-	return b.stored(k, e)
+	s, _ := b.stored(k, e) // a value that cannot be read has a revision
+	return s, nil
 }
 
 func (b *Versioned[K, V]) stored(k K, e jetstream.KeyValueEntry) (Stored[V], error) {

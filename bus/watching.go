@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -26,6 +27,11 @@ func (b *keyValue) watch(ctx context.Context, keys string, w watcher) error {
 		keys = jetstream.AllKeys
 	}
 	defer b.conn.OnReconnect(b.restart)()
+	looking, stop := context.WithCancel(ctx)
+	var look sync.WaitGroup
+	look.Go(func() { b.look(looking) })
+	defer look.Wait()
+	defer stop()
 	failing := false
 	for {
 		started, err := b.watchOnce(ctx, keys, w)
@@ -45,6 +51,26 @@ func (b *keyValue) watch(ctx context.Context, keys string, w watcher) error {
 		}
 		if err != nil {
 			b.pause(ctx)
+		}
+	}
+}
+
+// lookEvery is how often it is looked whether the bucket is still the same: a watch
+// of one that others removed, and made again, is silent.
+const lookEvery = 2 * time.Second
+
+// look has the watch start anew when the bucket has been replaced.
+func (b *keyValue) look(ctx context.Context) {
+	t := time.NewTicker(lookEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		if b.replaced(ctx) {
+			b.restart()
 		}
 	}
 }

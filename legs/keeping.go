@@ -71,6 +71,7 @@ func (s *Service) add(specs ...*worker.Spec) {
 	}
 	s.registry.Put(specs...)
 	s.mu.Lock()
+	s.sharePins()
 	for _, spec := range specs {
 		k := s.keepers[spec.ID]
 		if k == nil {

@@ -94,7 +94,7 @@ func readyFleet(b *testing.B, n int) (*Service, *time.Time) {
 	}
 	s.add(specs...)
 	var subs bus.Subscriptions
-	bus.Join(&subs, s.bus, cfg.Cluster.State(cfg.Leg), func(m *wire.Records) { s.onState(m) })
+	bus.Join(&subs, s.bus, cfg.Cluster.State(cfg.Leg), func(m *wire.Records) { s.onState(m, true) })
 	if err := subs.Err(); err != nil {
 		b.Fatal(err)
 	}

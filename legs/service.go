@@ -48,6 +48,7 @@ type Deps struct {
 	// Loads is a new source of a worker's loads. With nil nobody is polled.
 	Loads      func(*worker.Spec) LoadSource
 	Recorder   Recorder // nil: nothing is recorded
+	Pins       PinStore // shared by the leg's replicas; nil where each has its own pins
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
 	Now        func() time.Time
@@ -70,6 +71,7 @@ type Service struct {
 	asked     sync.Pool // of *asked
 	decisions decisions
 	keySeed   maphash.Seed // of shown keys
+	pins      *sharing     // nil if nobody else is told
 
 	probes  chan struct{} // bounds the probes under way
 	poke    chan struct{} // holds one: a worker has come, the loop need not wait
@@ -114,6 +116,13 @@ func New(cfg Config, d Deps) (*Service, error) {
 		probes: make(chan struct{}, maxProbes), poke: make(chan struct{}, 1),
 		lanes: newLanes(), turned: make(chan struct{}, 1), newsDue: stoppedTimer(),
 		asked: sync.Pool{New: func() any { return new(asked) }}, keySeed: maphash.MakeSeed(),
+	}
+	if d.Pins != nil {
+		s.pins = &sharing{
+			store: d.Pins, log: log, now: d.Now, begun: make(chan struct{}),
+			heard: func() { s.tick(true) }, // a replica may be ready now
+		}
+		s.sharePins()
 	}
 	if err := export(d.Registerer, s); err != nil {
 		return nil, fmt.Errorf("registering the metrics of the %s leg: %w", cfg.Leg, err)
@@ -205,6 +214,16 @@ func (s *Service) told(ask *wire.Select, model string, pick wire.Pick, err error
 	return pick, err
 }
 
+// sharePins begins to share pins once a policy has some. It is called under s.mu.
+func (s *Service) sharePins() {
+	if s.pins != nil && s.book.Pins() {
+		s.pins.begin(s.book, s.cfg.Replica)
+	}
+}
+
+// heard says whether this replica knows what others know.
+func (s *Service) heard() bool { return s.fold.Complete() && (s.pins == nil || s.pins.known()) }
+
 // Run joins the bus and serves until ctx ends. It returns after every goroutine it
 // began.
 func (s *Service) Run(ctx context.Context) error {
@@ -230,6 +249,9 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.watchWorkers(ctx) })
+	if s.pins != nil {
+		g.Go(func() error { return s.pins.run(ctx) })
+	}
 	g.Go(func() error {
 		s.loop(ctx)
 		return nil

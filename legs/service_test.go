@@ -66,18 +66,18 @@ type bench struct {
 	records chan worker.Record
 }
 
-func start(t testing.TB, change func(*Config)) *bench {
+func start(t testing.TB, change func(*Config), with ...func(*Deps)) *bench {
 	t.Helper()
-	return startRecorded(t, nil, change)
+	return startOn(t, func(*bus.Conn, wire.Cluster) {}, change, with...)
 }
 
 func startRecorded(t testing.TB, rec Recorder, change func(*Config)) *bench {
 	t.Helper()
-	return startOn(t, func(*bus.Conn, wire.Cluster) {}, change)
+	return start(t, change, func(d *Deps) { d.Recorder = rec })
 }
 
 // startOn is start where others are on the bus before.
-func startOn(t *testing.T, before func(*bus.Conn, wire.Cluster), change func(*Config)) *bench {
+func startOn(t testing.TB, before func(*bus.Conn, wire.Cluster), change func(*Config), with ...func(*Deps)) *bench {
 	t.Helper()
 	cluster, err := wire.ParseCluster("test")
 	if err != nil {
@@ -105,7 +105,11 @@ func startOn(t *testing.T, before func(*bus.Conn, wire.Cluster), change func(*Co
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Service, err = New(cfg, Deps{Bus: b.bus, Prober: b.prober, Recorder: rec, Log: slog.New(slog.DiscardHandler), Registerer: b.reg, Now: time.Now})
+	deps := Deps{Bus: b.bus, Prober: b.prober, Log: slog.New(slog.DiscardHandler), Registerer: b.reg, Now: time.Now}
+	for _, f := range with {
+		f(&deps)
+	}
+	b.Service, err = New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}

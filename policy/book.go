@@ -43,6 +43,7 @@ type chapter struct {
 	tick   func(time.Time)
 	reads  Inputs
 	loads  bool // it reads load reports
+	pins   bool
 }
 
 // NewBook is a book in which every model has the policy of cfg.
@@ -179,6 +180,16 @@ func (b *Book) Reads() Inputs {
 	return in
 }
 
+// Pins says whether one of the policies pins keys now.
+func (b *Book) Pins() bool {
+	for c := range b.chapters {
+		if c.pins {
+			return true
+		}
+	}
+	return false
+}
+
 // drop counts a worker down; a model without workers loses its policy.
 func (b *Book) drop(models map[string]*chapter, s *worker.Spec) {
 	for _, model := range modelsOf(s) {
@@ -235,13 +246,13 @@ func (c *chapter) stick(cfg Config, deps Deps) error {
 	if err != nil {
 		return fmt.Errorf("making sticky sessions on top of policy %s: %w", c.name, err)
 	}
-	c.policy = p
+	c.policy, c.pins = p, true
 	return nil
 }
 
 func newChapter(name string, p Policy) *chapter {
 	c := &chapter{
-		name: name, policy: p, reads: Reads(p), loads: ReadsLoads(p),
+		name: name, policy: p, reads: Reads(p), loads: ReadsLoads(p), pins: name == Manual,
 		forget: func(worker.ID) {}, undo: func(worker.LeaseID) {}, tick: func(time.Time) {},
 	}
 	if f, ok := p.(Forgetter); ok {

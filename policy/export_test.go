@@ -200,3 +200,26 @@ func Ticked(p Policy, at time.Time) bool {
 
 // EventBlocks is how many blocks the event index of a model holds.
 func EventBlocks(p Policy, model string) int { return p.(*cacheAware).model(model).events.Len() }
+
+// PinsOf is where the keys of a book go.
+func PinsOf(b *Book) map[worker.PinKey][2]worker.ID {
+	p := b.deps.pins
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := map[worker.PinKey][2]worker.ID{}
+	for key, e := range p.keys {
+		all[key] = e.workers
+	}
+	return all
+}
+
+// PinQueue is how many pins wait to be stored, and how many keys to be forgotten.
+func PinQueue(s SharedPins) (waiting, gone int) {
+	p := s.pins
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for e := p.shared.queue.copied.behind; e != &p.shared.queue; e = e.copied.behind {
+		waiting++
+	}
+	return waiting, len(p.shared.gone)
+}

@@ -67,7 +67,7 @@ func (p *manual) Pick(req *Request, pool *worker.Pool) (Decision, error) {
 	var err error
 	ask, key := req.ask(meanTokens), keyOf(pool, req.Keys.Manual())
 	d.Taken, err = pool.Take(&ask, func(v *worker.View) int {
-		if key.none() {
+		if key.None() {
 			d.Branch = noRoutingID
 			return p.place.in(v)
 		}
@@ -86,7 +86,7 @@ func (p *manual) Pick(req *Request, pool *worker.Pool) (Decision, error) {
 		d.Branch = noHealthyWorkers
 	}
 	p.counted.add(&req.Keys, key, d.Branch)
-	logPin(p.logger, Manual, &req.Keys, key, &d)
+	logPin(p.logger, Manual, pool.Model(), &req.Keys, key, &d)
 	return d, err
 }
 
@@ -109,13 +109,8 @@ func (p *placer) in(v *worker.View) int {
 }
 
 // keyOf is a key within a pool's model.
-func keyOf(pool *worker.Pool, key worker.Key) pinKey { return pinKey{pool.Model(), key.Sum} }
-
-func (k *pinKey) none() bool { return k.sum == [16]byte{} }
-
-// String is the key as logs show it: <length of the model>:<model>:<hash of the key>.
-func (k *pinKey) String() string {
-	return fmt.Sprintf("%d:%s:%s", len(k.model), k.model, hex.EncodeToString(k.sum[:]))
+func keyOf(pool *worker.Pool, key worker.Key) worker.PinKey {
+	return worker.PinKeyOf(pool.Model(), key)
 }
 
 // pinCounters counts the decisions of manual and of sticky sessions.
@@ -139,10 +134,10 @@ func newPinCounters(reg prometheus.Registerer) (c pinCounters, err error) {
 	return c, nil
 }
 
-func (c *pinCounters) add(keys *worker.Keys, key pinKey, branch string) {
+func (c *pinCounters) add(keys *worker.Keys, key worker.PinKey, branch string) {
 	c.branches.add(branch)
 	switch {
-	case key.none():
+	case key.None():
 	case keys.RID.None():
 		c.header.Inc()
 	default:
@@ -156,18 +151,19 @@ const (
 	sourceHeader = "header"
 )
 
-// logPin writes the line of a decision.
-func logPin(logger *slog.Logger, policy string, keys *worker.Keys, key pinKey, d *Decision) {
+// logPin writes the line of a decision. It shows a key as
+// <length of the model>:<model>:<hash of the key>.
+func logPin(logger *slog.Logger, policy, model string, keys *worker.Keys, key worker.PinKey, d *Decision) {
 	if !logger.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
-	source, shown := sourceRID, key.String()
+	source, shown := sourceRID, fmt.Sprintf("%d:%s:%s", len(model), model, hex.EncodeToString(key.Sum[:]))
 	switch {
-	case key.none():
+	case key.None():
 		source, shown = "none", "none"
 	case keys.RID.None():
 		source = sourceHeader
 	}
 	logger.Debug("sticky routing decision", "policy", policy, "source", source, "key", shown,
-		"branch", d.Branch, "worker", d.url(), "model_id", key.model)
+		"branch", d.Branch, "worker", d.url(), "model_id", model)
 }

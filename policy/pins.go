@@ -19,7 +19,8 @@ const undoFor = 30 * time.Second
 // batch is how much is dropped without giving the lock back.
 const batch = 256
 
-// pins remembers the workers of keys. It is safe for concurrent use.
+// pins remembers the workers of keys. It is safe for concurrent use. What it shares
+// with other replicas is in [SharedPins].
 //
 // A key belongs to the pool of its model, whose lock is held from [pins.find] to
 // [pins.put], so a key's choices are one after the other. The lock here guards no
@@ -30,29 +31,25 @@ type pins struct {
 	size           prometheus.Gauge
 	logger         *slog.Logger
 
-	mu    sync.Mutex
-	keys  map[pinKey]*pin
-	order pin // list head: order.older was used last, order.newer longest ago
-	swept time.Time
+	mu     sync.Mutex
+	keys   map[worker.PinKey]*pin
+	order  pin // list head: order.older was used last, order.newer longest ago
+	swept  time.Time
+	shared *sharing // nil while nobody else is told
 
 	// Choices that may still be taken back, by lease and in their order.
 	placings      map[worker.LeaseID]*placing
 	first, latest *placing
 }
 
-// pinKey is a key of a model.
-type pinKey struct {
-	model string
-	sum   [16]byte
-}
-
 // pin is where a key goes.
 type pin struct {
-	key          pinKey
+	key          worker.PinKey
 	workers      few
 	used         time.Time
 	made         *placing // the last change, until another call uses the pin
 	newer, older *pin
+	copied       copied
 }
 
 // placing is a change of a pin that can be taken back.
@@ -76,7 +73,7 @@ func newPins(cfg PinConfig, deps Deps) (*pins, error) {
 	}
 	p := &pins{
 		idle: cfg.MaxIdle, interval: cfg.EvictionInterval, most: cfg.MaxKeys, size: size, logger: deps.Logger,
-		keys: map[pinKey]*pin{}, placings: map[worker.LeaseID]*placing{},
+		keys: map[worker.PinKey]*pin{}, placings: map[worker.LeaseID]*placing{},
 	}
 	p.order.newer, p.order.older = &p.order, &p.order
 	return p, nil
@@ -126,13 +123,16 @@ func (f *found) branch() string {
 // key: a key moves with its worker, and not with a call that failed.
 func (f *found) placed(id worker.ID, add func(few, worker.ID) few) few {
 	if f.tried != (few{}) {
+		if f.tried[0] == id { // there was nobody else when he was chosen
+			return f.tried
+		}
 		return few{f.tried[0], cmp.Or(f.tried[1], id)}
 	}
 	return add(f.workers, id)
 }
 
 // find looks a key up for a choice, which counts as a use of it.
-func (p *pins) find(key pinKey, ask *worker.Ask, v *worker.View) found {
+func (p *pins) find(key worker.PinKey, ask *worker.Ask, v *worker.View) found {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.keys[key]
@@ -189,10 +189,11 @@ func (p *pins) use(e *pin, ask *worker.Ask) {
 	}
 	e.unlink()
 	p.pushNewest(e)
+	p.refresh(e, ask.Now)
 }
 
 // put gives a key its workers, of whom id was chosen just now.
-func (p *pins) put(key pinKey, workers few, id worker.ID, ask *worker.Ask) {
+func (p *pins) put(key worker.PinKey, workers few, id worker.ID, ask *worker.Ask) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e := p.keys[key]
@@ -208,6 +209,7 @@ func (p *pins) put(key pinKey, workers few, id worker.ID, ask *worker.Ask) {
 		p.keep(e)
 	}
 	e.workers, e.made = workers, m
+	p.changed(e)
 	p.placings[m.lease] = m
 	if p.latest == nil {
 		p.first = m
@@ -218,20 +220,28 @@ func (p *pins) put(key pinKey, workers few, id worker.ID, ask *worker.Ask) {
 }
 
 // add makes room for a key and remembers it.
-func (p *pins) add(key pinKey, now time.Time) *pin {
+func (p *pins) add(key worker.PinKey, now time.Time) *pin {
 	if p.most > 0 && len(p.keys) >= p.most {
-		p.remove(p.order.newer)
+		p.retract(p.order.newer)
 	}
 	e := &pin{key: key, used: now}
+	if sh := p.shared; sh != nil {
+		if version, ok := sh.gone[key]; ok { // not after all
+			delete(sh.gone, key)
+			e.copied.version, e.copied.pass = version, sh.pass
+		}
+	}
 	p.keys[key] = e
 	p.pushNewest(e)
 	p.size.Inc()
 	return e
 }
 
+// remove forgets a pin here. [pins.retract] does everywhere.
 func (p *pins) remove(e *pin) {
 	p.keep(e)
 	e.unlink()
+	e.leaveQueue()
 	delete(p.keys, e.key)
 	p.size.Dec()
 }
@@ -259,9 +269,10 @@ func (p *pins) takeBack(e *pin) bool {
 	e.workers = e.made.before
 	p.keep(e)
 	if e.workers == (few{}) {
-		p.remove(e)
+		p.retract(e)
 		return false
 	}
+	p.changed(e)
 	return true
 }
 

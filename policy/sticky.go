@@ -63,7 +63,7 @@ func (p *sticky) ReadsLoads() bool { return ReadsLoads(p.inner) }
 // Pick implements [Policy].
 func (p *sticky) Pick(req *Request, pool *worker.Pool) (Decision, error) {
 	key := keyOf(pool, req.Keys.Sticky())
-	if key.none() {
+	if key.None() {
 		return p.inner.Pick(req, pool)
 	}
 	d, err := p.pick(req, pool, key)
@@ -71,13 +71,13 @@ func (p *sticky) Pick(req *Request, pool *worker.Pool) (Decision, error) {
 		d.Branch = noHealthyWorkers
 	}
 	p.counted.add(&req.Keys, key, d.Branch)
-	logPin(p.logger, p.name, &req.Keys, key, &d)
+	logPin(p.logger, p.name, pool.Model(), &req.Keys, key, &d)
 	return d, err
 }
 
 // pick takes the key's worker, if it has one that can be chosen and is not at the
 // cap, and finds it one otherwise.
-func (p *sticky) pick(req *Request, pool *worker.Pool, key pinKey) (d Decision, err error) {
+func (p *sticky) pick(req *Request, pool *worker.Pool, key worker.PinKey) (d Decision, err error) {
 	var f found
 	asks := false // inner is to be asked
 	ask := req.ask(p.mean)
@@ -114,7 +114,7 @@ func (p *sticky) pick(req *Request, pool *worker.Pool, key pinKey) (d Decision, 
 // longer as it was found before: inner chooses under the pool's lock by itself, and
 // of two first calls of a key that come at the same time the pin of the one who
 // records first holds. The other call stays where it is counted.
-func (p *sticky) record(pool *worker.Pool, key pinKey, before *found, id worker.ID, ask *worker.Ask) {
+func (p *sticky) record(pool *worker.Pool, key worker.PinKey, before *found, id worker.ID, ask *worker.Ask) {
 	// Nobody is chosen, so what Peek returns says nothing.
 	_, _ = pool.Peek(ask.Skip, ask.Now, func(v *worker.View) int {
 		i := slot(v, id)
@@ -133,7 +133,7 @@ func (p *sticky) record(pool *worker.Pool, key pinKey, before *found, id worker.
 // pin gives a key a worker that was chosen for it and has held others of its calls.
 // One that stands in because the pin is at the cap takes the pin over only if it has
 // room itself. Of a key without a pin add says where the worker goes.
-func (p *sticky) pin(v *worker.View, key pinKey, f *found, index, others int, add func(few, worker.ID) few, ask *worker.Ask) {
+func (p *sticky) pin(v *worker.View, key worker.PinKey, f *found, index, others int, add func(few, worker.ID) few, ask *worker.Ask) {
 	id := v.Worker(index).Spec.ID
 	switch {
 	case f.index < 0:

@@ -61,8 +61,12 @@ var (
 	specCodec  = codecOf(AppendSpec, DecodeSpec, func() proto.Message { return &wirepb.Worker{} })
 	askCodec   = codecOf(AppendSelect, DecodeSelect, func() proto.Message { return &wirepb.Select{} })
 	snapCodec  = codecOf(AppendSnapshot, DecodeSnapshot, func() proto.Message { return &wirepb.Snapshot{} })
+	pinCodec   = codecOf(AppendPin, func(data []byte) (*worker.Pin, error) { return DecodePin(testPinKey, data) }, func() proto.Message { return &wirepb.Pin{} })
 	replyCodec = codecOf(AppendReply, DecodeReply, func() proto.Message { return &wirepb.Reply{} })
 )
+
+// testPinKey is the key of all pins of these tests.
+var testPinKey = worker.PinKeyOf("meta/llama", worker.HashKey("conv"))
 
 func testID(n int) worker.ID { return worker.IDOf(fmt.Sprintf("http://10.0.0.%d:8000", n)) }
 
@@ -142,6 +146,8 @@ func recordings() []recording {
 			ID: testID(1), URL: "http://10.0.0.1:8000",
 			Overload: worker.OverloadLimits{Waiting: 5, TokenUsage: 0.75}, LoadInterval: 2 * time.Second,
 		}},
+		{name: "pin-full", codec: pinCodec, want: &worker.Pin{Key: testPinKey, Workers: [2]worker.ID{testID(1), testID(2)}, Replica: 0xfedcba9876543210}},
+		{name: "pin-least", codec: pinCodec, want: &worker.Pin{Key: testPinKey, Workers: [2]worker.ID{testID(1)}, Replica: 1}},
 		{name: "select-full", codec: askCodec, want: &Select{
 			Lease: worker.LeaseID{Incarnation: incarnation, Plan: 7, Leg: worker.Encode, Item: 65535},
 			Model: "ラマ\xff", Target: "+3\xfe",

@@ -51,6 +51,11 @@ func goodSpec() *wirepb.Worker {
 	return &wirepb.Worker{Id: id[:], Url: "http://a", Leg: wirepb.Leg_LEG_REGULAR, Mode: wirepb.Mode_MODE_HTTP}
 }
 
+func goodPin() *wirepb.Pin {
+	first, second := testID(1), testID(2)
+	return &wirepb.Pin{Workers: append(first[:], second[:]...), Replica: 1}
+}
+
 func goodSelect() *wirepb.Select {
 	return &wirepb.Select{Incarnation: 1, Plan: 1, Leg: wirepb.Leg_LEG_DECODE, HeaderKey: &wirepb.Key{
 		Sum: make([]byte, 16),
@@ -254,6 +259,17 @@ func TestDecodeReplyIsStrict(t *testing.T) {
 	})
 }
 
+func TestDecodePinIsStrict(t *testing.T) {
+	runSpoils(t, goodPin, pinCodec, []spoil[*wirepb.Pin]{
+		{"no worker", func(m *wirepb.Pin) { m.Workers = nil }, "ids of 0 bytes"},
+		{"torn worker", func(m *wirepb.Pin) { m.Workers = m.Workers[:31] }, "ids of 31 bytes"},
+		{"three workers", func(m *wirepb.Pin) { m.Workers = times(48, byte(1)) }, "ids of 48 bytes"},
+		{"zero worker", func(m *wirepb.Pin) { clear(m.Workers[16:]) }, "without an id"},
+		{"one worker twice", func(m *wirepb.Pin) { copy(m.Workers[16:], m.Workers) }, "a worker twice"},
+		{"no replica", func(m *wirepb.Pin) { m.Replica = 0 }, "from no replica"},
+	})
+}
+
 // Encoders turn down what decoders would.
 func TestEncodersAreStrict(t *testing.T) {
 	id := testID(1)
@@ -302,6 +318,9 @@ func TestEncodersAreStrict(t *testing.T) {
 		{"load interval too fine", specCodec, &worker.Spec{ID: id, URL: "u", LoadInterval: time.Second + 1}, "load interval of 1.000000001s"},
 		{"no UTF-8", specCodec, &worker.Spec{ID: id, URL: "\xff"}, "UTF-8"},
 		{"far from now", specCodec, &worker.Spec{ID: id, URL: "u", RegisteredAt: time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC)}, "registered in 3000"},
+		{"pin of no key", pinCodec, &worker.Pin{Workers: [2]worker.ID{id}, Replica: 1}, "of no key"},
+		{"pin of no worker", pinCodec, &worker.Pin{Key: testPinKey, Workers: [2]worker.ID{{}, id}, Replica: 1}, "names no worker"},
+		{"pin of no replica", pinCodec, &worker.Pin{Key: testPinKey, Workers: [2]worker.ID{id}}, "from no replica"},
 		{"select of no plan", askCodec, &Select{Lease: worker.LeaseID{Incarnation: 1}}, "plan number is 0"},
 		{"select of an unknown leg", askCodec, &Select{Lease: lease(1, 1, 4)}, "unknown leg(4)"},
 		{"select of negative characters", askCodec, &Select{Lease: lease(1, 1, 0), Chars: -1}, "-1 characters"},
@@ -334,7 +353,7 @@ func TestEncodersAreStrict(t *testing.T) {
 }
 
 func TestTooLargeMessage(t *testing.T) {
-	for _, c := range []codec{batchCodec, stateCodec, beatCodec, specCodec, askCodec, replyCodec, snapCodec} {
+	for _, c := range []codec{batchCodec, stateCodec, beatCodec, specCodec, askCodec, replyCodec, snapCodec, pinCodec} {
 		if _, err := c.decode(make([]byte, MaxMessage+1)); !errors.Is(err, ErrMalformed) {
 			t.Errorf("got %v, want %v", err, ErrMalformed)
 		}
@@ -377,6 +396,7 @@ func TestNewerMessages(t *testing.T) {
 		{"beat", beatCodec, mustMarshal(t, beat), &Beat{
 			Replica: 1, Leg: worker.Decode, Policies: []PolicyUse{{Name: "p", Reads: ReadsText}},
 		}},
+		{"pin", pinCodec, mustMarshal(t, goodPin()), &worker.Pin{Key: testPinKey, Workers: [2]worker.ID{testID(1), testID(2)}, Replica: 1}},
 		{"worker", specCodec, mustMarshal(t, goodSpec()), &worker.Spec{ID: testID(1), URL: "http://a"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

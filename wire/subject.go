@@ -70,6 +70,9 @@ type Table[K comparable, V any] struct {
 	Kind string
 	// Bucket is the name of the KV bucket.
 	Bucket string
+	// Keys is the pattern of the keys of this table, as NATS has it; "" is all of the
+	// bucket.
+	Keys string
 	// Key is the key that a value is kept under.
 	Key func(v *V) K
 	// FormatKey is a key as it stands in the bucket, ParseKey its inverse.

@@ -51,6 +51,9 @@ func TestSubjects(t *testing.T) {
 		{c.Snapshot(worker.Encode).Subject, "smg.v1.default.snapshot.encode"},
 		{c.SnapshotOf(worker.Encode, 42).Subject, "smg.v1.default.snapshot.encode.42"},
 		{c.Workers().Bucket, "smg_v1_default_workers"},
+		{c.Pins(worker.Prefill).Bucket, "smg_v1_default_pins"},
+		{c.Pins(worker.Prefill).Keys, "prefill.>"},
+		{c.Pins(worker.Decode).FormatKey(worker.PinKey{Model: 0xab, Sum: [16]byte{1, 15: 0xff}}), "decode.00000000000000ab.010000000000000000000000000000ff"},
 		{c.Workers().FormatKey(testID(1)), testID(1).String()},
 	} {
 		if tt.got != tt.want {
@@ -83,6 +86,26 @@ func TestMisplacedMessages(t *testing.T) {
 	}
 	if s, err := c.Workers().Decode(testID(1), mustMarshal(t, goodSpec())); err != nil || s.ID != c.Workers().Key(s) {
 		t.Errorf("got %v, %v", s, err)
+	}
+}
+
+func TestPinKeys(t *testing.T) {
+	c, err := ParseCluster("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := c.Pins(worker.Decode)
+	good := table.FormatKey(testPinKey)
+	if k, err := table.ParseKey(good); err != nil || k != testPinKey {
+		t.Errorf("got %v, %v, want %v", k, err, testPinKey)
+	}
+	for _, bad := range []string{
+		"", "decode.", "decode.1.2", c.Pins(worker.Prefill).FormatKey(testPinKey), strings.ToUpper(good), good + "0", good[:len(good)-1] + "g",
+		"decode.g" + good[len("decode.g"):], table.FormatKey(worker.PinKey{Model: 1}),
+	} {
+		if k, err := table.ParseKey(bad); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%q: got %v, %v, want %v", bad, k, err, ErrMalformed)
+		}
 	}
 }
 

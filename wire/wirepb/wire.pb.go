@@ -1530,6 +1530,60 @@ func (x *Key) GetShort() uint64 {
 	return 0
 }
 
+// Pin is where the calls of a routing key go: a value of the KV bucket pins, whose
+// key is <leg>.<XXH3 of the model>.<first 16 bytes of the key's BLAKE3>, both in hex.
+type Pin struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Workers       []byte                 `protobuf:"bytes,1,opt,name=workers,proto3" json:"workers,omitempty"`   // ids of one or two, 16 bytes each, the one asked first in front
+	Replica       uint64                 `protobuf:"fixed64,2,opt,name=replica,proto3" json:"replica,omitempty"` // that wrote it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pin) Reset() {
+	*x = Pin{}
+	mi := &file_wire_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pin) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pin) ProtoMessage() {}
+
+func (x *Pin) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pin.ProtoReflect.Descriptor instead.
+func (*Pin) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Pin) GetWorkers() []byte {
+	if x != nil {
+		return x.Workers
+	}
+	return nil
+}
+
+func (x *Pin) GetReplica() uint64 {
+	if x != nil {
+		return x.Replica
+	}
+	return 0
+}
+
 // Select asks a selector replica for one worker, on select.<leg>.<replica>. The
 // answer goes to the NATS reply subject.
 type Select struct {
@@ -1558,7 +1612,7 @@ type Select struct {
 
 func (x *Select) Reset() {
 	*x = Select{}
-	mi := &file_wire_proto_msgTypes[12]
+	mi := &file_wire_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1570,7 +1624,7 @@ func (x *Select) String() string {
 func (*Select) ProtoMessage() {}
 
 func (x *Select) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[12]
+	mi := &file_wire_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1583,7 +1637,7 @@ func (x *Select) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Select.ProtoReflect.Descriptor instead.
 func (*Select) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{12}
+	return file_wire_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Select) GetIncarnation() uint64 {
@@ -1716,7 +1770,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_wire_proto_msgTypes[13]
+	mi := &file_wire_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1728,7 +1782,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[13]
+	mi := &file_wire_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1741,7 +1795,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{13}
+	return file_wire_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Snapshot) GetAsker() uint64 {
@@ -1768,7 +1822,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_wire_proto_msgTypes[14]
+	mi := &file_wire_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1780,7 +1834,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[14]
+	mi := &file_wire_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1793,7 +1847,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{14}
+	return file_wire_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Reply) GetIncarnation() uint64 {
@@ -1867,7 +1921,7 @@ type Pick struct {
 
 func (x *Pick) Reset() {
 	*x = Pick{}
-	mi := &file_wire_proto_msgTypes[15]
+	mi := &file_wire_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1879,7 +1933,7 @@ func (x *Pick) String() string {
 func (*Pick) ProtoMessage() {}
 
 func (x *Pick) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[15]
+	mi := &file_wire_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1892,7 +1946,7 @@ func (x *Pick) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pick.ProtoReflect.Descriptor instead.
 func (*Pick) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{15}
+	return file_wire_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Pick) GetWorker() []byte {
@@ -1997,7 +2051,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_wire_proto_msgTypes[16]
+	mi := &file_wire_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2009,7 +2063,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[16]
+	mi := &file_wire_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2022,7 +2076,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{16}
+	return file_wire_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Error) GetCode() ErrorCode {
@@ -2145,7 +2199,10 @@ const file_wire_proto_rawDesc = "" +
 	"\aaliases\x18\x02 \x03(\tR\aaliases\"3\n" +
 	"\x03Key\x12\x10\n" +
 	"\x03sum\x18\x02 \x01(\fR\x03sum\x12\x14\n" +
-	"\x05short\x18\x03 \x01(\x06R\x05shortJ\x04\b\x01\x10\x02\"\x96\x04\n" +
+	"\x05short\x18\x03 \x01(\x06R\x05shortJ\x04\b\x01\x10\x02\"9\n" +
+	"\x03Pin\x12\x18\n" +
+	"\aworkers\x18\x01 \x01(\fR\aworkers\x12\x18\n" +
+	"\areplica\x18\x02 \x01(\x06R\areplica\"\x96\x04\n" +
 	"\x06Select\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\x04R\x04plan\x12\x12\n" +
@@ -2265,7 +2322,7 @@ func file_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_wire_proto_goTypes = []any{
 	(Leg)(0),           // 0: smg.v1.Leg
 	(Mode)(0),          // 1: smg.v1.Mode
@@ -2287,12 +2344,13 @@ var file_wire_proto_goTypes = []any{
 	(*Worker)(nil),     // 17: smg.v1.Worker
 	(*Model)(nil),      // 18: smg.v1.Model
 	(*Key)(nil),        // 19: smg.v1.Key
-	(*Select)(nil),     // 20: smg.v1.Select
-	(*Snapshot)(nil),   // 21: smg.v1.Snapshot
-	(*Reply)(nil),      // 22: smg.v1.Reply
-	(*Pick)(nil),       // 23: smg.v1.Pick
-	(*Error)(nil),      // 24: smg.v1.Error
-	nil,                // 25: smg.v1.Worker.LabelsEntry
+	(*Pin)(nil),        // 20: smg.v1.Pin
+	(*Select)(nil),     // 21: smg.v1.Select
+	(*Snapshot)(nil),   // 22: smg.v1.Snapshot
+	(*Reply)(nil),      // 23: smg.v1.Reply
+	(*Pick)(nil),       // 24: smg.v1.Pick
+	(*Error)(nil),      // 25: smg.v1.Error
+	nil,                // 26: smg.v1.Worker.LabelsEntry
 }
 var file_wire_proto_depIdxs = []int32{
 	0,  // 0: smg.v1.LeaseBatch.leg:type_name -> smg.v1.Leg
@@ -2311,7 +2369,7 @@ var file_wire_proto_depIdxs = []int32{
 	0,  // 13: smg.v1.Worker.leg:type_name -> smg.v1.Leg
 	1,  // 14: smg.v1.Worker.mode:type_name -> smg.v1.Mode
 	18, // 15: smg.v1.Worker.models:type_name -> smg.v1.Model
-	25, // 16: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
+	26, // 16: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
 	0,  // 17: smg.v1.Select.leg:type_name -> smg.v1.Leg
 	19, // 18: smg.v1.Select.header_key:type_name -> smg.v1.Key
 	19, // 19: smg.v1.Select.rid_key:type_name -> smg.v1.Key
@@ -2319,8 +2377,8 @@ var file_wire_proto_depIdxs = []int32{
 	19, // 21: smg.v1.Select.pinned_key:type_name -> smg.v1.Key
 	19, // 22: smg.v1.Select.implicit_key:type_name -> smg.v1.Key
 	0,  // 23: smg.v1.Reply.leg:type_name -> smg.v1.Leg
-	23, // 24: smg.v1.Reply.pick:type_name -> smg.v1.Pick
-	24, // 25: smg.v1.Reply.error:type_name -> smg.v1.Error
+	24, // 24: smg.v1.Reply.pick:type_name -> smg.v1.Pick
+	25, // 25: smg.v1.Reply.error:type_name -> smg.v1.Error
 	0,  // 26: smg.v1.Pick.leg:type_name -> smg.v1.Leg
 	1,  // 27: smg.v1.Pick.mode:type_name -> smg.v1.Mode
 	7,  // 28: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
@@ -2344,7 +2402,7 @@ func file_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_proto_rawDesc), len(file_wire_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -16,6 +16,7 @@ import (
 	"smg/cmd/internal/version"
 	"smg/engine"
 	"smg/legs"
+	"smg/policy"
 	"smg/wire"
 	"smg/worker"
 )
@@ -43,7 +44,10 @@ func New(cfg *flags.Launch, leg worker.Leg, policyName string, replica worker.Re
 	if shared {
 		c.Settle = worker.Settle
 	}
-	deps := legs.Deps{Bus: d.Bus, Prober: Prober{d.Prober}, Loads: loadsFrom(d.Prober), Log: d.Log, Registerer: d.Registerer, Now: time.Now}
+	deps := legs.Deps{
+		Bus: d.Bus, Prober: Prober{d.Prober}, Loads: loadsFrom(d.Prober), Pins: pinStore(d.Bus, cluster.Pins(leg), c.Policy.Pins),
+		Log: d.Log, Registerer: d.Registerer, Now: time.Now,
+	}
 	rec, err := recorder(cfg, leg, policyName, replica, d)
 	if err != nil {
 		return nil, err
@@ -54,6 +58,19 @@ func New(cfg *flags.Launch, leg worker.Leg, policyName string, replica worker.Re
 	}
 	s, err := legs.New(c, deps)
 	return &Selector{s, rec}, err
+}
+
+// maxPinMemory bounds the pins in a bus that is kept in memory, some 600,000 of
+// them: there is to be room for the records of workers beside them.
+const maxPinMemory = 128 << 20
+
+// pinStore is the bucket of a leg's pins, which is made once there are any.
+func pinStore(conn *bus.Conn, table wire.Table[worker.PinKey, worker.Pin], cfg policy.PinConfig) legs.PinStore {
+	limits := bus.Limits{MaxMemory: maxPinMemory}
+	if cfg.EvictionInterval > 0 { // else they are kept for ever
+		limits.MaxIdle = cfg.MaxIdle
+	}
+	return bus.NewVersioned(conn, table, limits)
 }
 
 func keeperConfig(cfg *flags.Launch) worker.KeeperConfig {

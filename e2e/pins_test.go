@@ -1,0 +1,45 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"syscall"
+	"testing"
+
+	"smg/sim/simtest"
+)
+
+// TestPinsOutliveTheSelector: a selector that was killed and started again sends
+// conversations where they were. Chance would do so once in 4^20 times.
+func TestPinsOutliveTheSelector(t *testing.T) {
+	for name, args := range map[string][]string{
+		"manual":          {"--policy", "manual"},
+		"sticky_sessions": {"--policy", "random", "--routing-key-override"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parallel(t)
+			g := launched(t, urls(simtest.StartN(t, 4, simtest.Config())), append(args, "--topology", "split", "--shutdown-grace-period-secs", "0")...)
+			went := map[string]string{}
+			for i := range 20 {
+				key := fmt.Sprint("conversation-", i)
+				went[key] = askChat(t, g.url, "X-SMG-Routing-Key", key)
+			}
+			g.kill("selector regular", syscall.SIGKILL)
+			await(t, "another selector to choose", func() bool {
+				a := do(t, http.MethodPost, g.url+"/v1/chat/completions", chat)
+				return len(g.pidsOf("selector regular")) == 2 && a.status == http.StatusOK && a.header.Get("X-Smg-Degraded") == ""
+			})
+			for key, worker := range went {
+				a := do(t, http.MethodPost, g.url+"/v1/chat/completions", chat, "X-SMG-Routing-Key", key)
+				if got := a.header.Get("X-Smg-Routed-Worker-Id"); got != worker || a.header.Get("X-Smg-Degraded") != "" {
+					t.Errorf("%s went to %s (degraded %q), want %s", key, got, a.header.Get("X-Smg-Degraded"), worker)
+				}
+			}
+			await(t, "the hits to be counted", func() bool {
+				return gauges(t, g.metrics, "smg_manual_policy_branch_total")[`{branch="occupied_hit"}`] == float64(len(went))
+			})
+			g.signal(syscall.SIGTERM)
+			g.ends(0)
+		})
+	}
+}
