@@ -45,6 +45,7 @@ func (s *Server) routeTable() map[string]*route {
 		{path: "/liveness", methods: get, info: s.health},
 		{path: "/readiness", methods: get, info: s.readiness},
 		{path: "/v1/models", methods: get, info: s.models},
+		{path: "/status", methods: get, info: s.status},
 		{path: workersPath, methods: append(get, http.MethodPost), info: s.workers, act: s.addWorker},
 		{path: workersPath + "/", methods: append(get, http.MethodDelete), info: s.worker, act: s.removeWorker},
 		{

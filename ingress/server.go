@@ -26,6 +26,7 @@ type Deps struct {
 	Dispatcher Dispatcher
 	Fleet      Fleet
 	Registrar  Registrar
+	Selection  Selection
 	// Reads is what a leg's policies read of a request now. What no policy reads is
 	// not looked for, and a leg is sent only what it reads. It is called for each
 	// request.
@@ -42,6 +43,7 @@ type Server struct {
 	dispatcher Dispatcher
 	fleet      Fleet
 	registrar  Registrar
+	selection  Selection
 	log        *slog.Logger
 	now        func() time.Time
 	metrics    *metrics
@@ -72,7 +74,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		return nil, fmt.Errorf("registering the metrics of the API: %w", err)
 	}
 	s := &Server{
-		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar,
+		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar, selection: d.Selection,
 		log: d.Log, now: d.Now, metrics: m, reads: d.Reads, rooms: rooms, inputRooms: sync.Pool{New: func() any { return new(room) }},
 		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}),
 	}

@@ -56,7 +56,7 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 	}
 	rec.alone = c
 	server, err := ingress.New(ingressConfig(cfg), ingress.Deps{
-		Selector: c, Dispatcher: engines, Fleet: c, Registrar: registrar, Log: g.log, Registerer: g.reg, Now: time.Now,
+		Selector: c, Dispatcher: engines, Fleet: c, Registrar: registrar, Selection: c, Log: g.log, Registerer: g.reg, Now: time.Now,
 		Reads: c.Reads,
 	})
 	if err != nil {

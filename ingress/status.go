@@ -1,0 +1,71 @@
+package ingress
+
+import (
+	"net/http"
+	"strconv"
+
+	"smg/worker"
+)
+
+// Selection tells how the selection of workers stands. It is safe for concurrent use.
+type Selection interface {
+	// Connected says whether there is a connection to the message bus now.
+	Connected() bool
+	// Status is that of each leg that requests have, in the order of the legs.
+	Status() []worker.LegStatus
+}
+
+// statusCard is what GET /status shows: this ingress, and what it knows of the rest.
+type statusCard struct {
+	Status    string    `json:"status"` // ready, not ready, draining
+	Connected bool      `json:"bus_connected"`
+	Healthy   int       `json:"healthy_workers"`
+	Total     int       `json:"total_workers"`
+	Legs      []legCard `json:"legs"`
+}
+
+type legCard struct {
+	Leg       string         `json:"leg"`
+	Policy    string         `json:"policy,omitempty"`
+	Degraded  bool           `json:"degraded"`
+	Leases    int            `json:"leases"`
+	Healthy   int            `json:"healthy_workers"`
+	Total     int            `json:"total_workers"`
+	Selectors []selectorCard `json:"selectors"`
+}
+
+type selectorCard struct {
+	ID       string `json:"id"` // a number beyond what JSON readers keep exact
+	Local    bool   `json:"local"`
+	Excluded bool   `json:"excluded"`
+}
+
+// status shows who selects for each leg, and how many workers it has. No service is
+// asked.
+func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
+	ok, healthy, total := s.fleet.Readiness()
+	card := statusCard{Status: "ready", Connected: s.selection.Connected(), Healthy: healthy, Total: total, Legs: []legCard{}}
+	switch {
+	case s.draining.Load():
+		card.Status = "draining"
+	case !ok:
+		card.Status = "not ready"
+	}
+	fleet := s.fleet.Workers()
+	for _, l := range s.selection.Status() {
+		c := legCard{Leg: l.Leg.String(), Policy: l.Policy, Degraded: l.Degraded, Leases: l.Leases, Selectors: []selectorCard{}}
+		for _, m := range fleet {
+			if m.Spec.Leg == l.Leg {
+				c.Total++
+				if m.Record.Status == worker.Ready {
+					c.Healthy++
+				}
+			}
+		}
+		for _, r := range l.Replicas {
+			c.Selectors = append(c.Selectors, selectorCard{strconv.FormatUint(uint64(r.ID), 10), r.Local, r.Excluded})
+		}
+		card.Legs = append(card.Legs, c)
+	}
+	writeJSON(w, http.StatusOK, card)
+}

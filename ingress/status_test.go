@@ -1,0 +1,52 @@
+package ingress
+
+import (
+	"testing"
+
+	"smg/worker"
+)
+
+type fakeSelection struct {
+	connected bool
+	legs      []worker.LegStatus
+}
+
+func (f fakeSelection) Connected() bool            { return f.connected }
+func (f fakeSelection) Status() []worker.LegStatus { return f.legs }
+
+func TestStatus(t *testing.T) {
+	g := start(t, []string{"http://p:1", "http://d:1", "http://d:2"}, withDeps(func(d *Deps) {
+		d.Selection = fakeSelection{true, []worker.LegStatus{
+			{
+				Leg: worker.Prefill, Policy: "cache_aware", Leases: 2,
+				Replicas: []worker.ReplicaStatus{{ID: 1<<63 + 1, Local: true}, {ID: 1<<63 + 2, Excluded: true}},
+			},
+			{Leg: worker.Decode, Degraded: true},
+		}}
+	}))
+	for i, leg := range []worker.Leg{worker.Prefill, worker.Decode, worker.Decode} {
+		g.fleet.workers[i].Spec.Leg = leg
+	}
+	g.fleet.workers[2].Record.Status = worker.NotReady
+	const legs = `"legs":[{"leg":"prefill","policy":"cache_aware","degraded":false,"leases":2,"healthy_workers":1,"total_workers":1,` +
+		`"selectors":[{"id":"9223372036854775809","local":true,"excluded":false},{"id":"9223372036854775810","local":false,"excluded":true}]},` +
+		`{"leg":"decode","degraded":true,"leases":0,"healthy_workers":1,"total_workers":2,"selectors":[]}]}`
+	for _, tt := range []struct {
+		name            string
+		ready, draining bool
+		want            string
+	}{
+		{"ready", true, false, `{"status":"ready","bus_connected":true,"healthy_workers":3,"total_workers":3,` + legs},
+		{"not ready", false, false, `{"status":"not ready","bus_connected":true,"healthy_workers":0,"total_workers":3,` + legs},
+		{"draining", true, true, `{"status":"draining","bus_connected":true,"healthy_workers":3,"total_workers":3,` + legs},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g.fleet.ready.Store(tt.ready)
+			g.draining.Store(tt.draining)
+			defer g.draining.Store(false)
+			if r := g.do(get("/status")); r.status != 200 || r.body != tt.want {
+				t.Errorf("%d\n%s, want\n%s", r.status, r.body, tt.want)
+			}
+		})
+	}
+}
