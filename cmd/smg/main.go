@@ -1,11 +1,13 @@
 // Command smg starts engines and serves them behind one address (serve), or serves
 // engines that run already (launch, or bare flags). What it recorded of that it runs
-// again under other policies (replay).
+// again under other policies (replay). It also asks and changes a gateway that runs
+// (status, workers).
 package main
 
 import (
 	"os"
 
+	"smg/cmd/internal/admin"
 	"smg/cmd/internal/flags"
 	"smg/cmd/internal/gateway"
 	"smg/cmd/internal/replay"
@@ -34,6 +36,10 @@ func run(args []string) int {
 		return simulate(cmd.SimArgs)
 	case flags.RunReplay:
 		return replay.Main(cmd, os.Stdout, os.Stderr)
+	case flags.RunWorkers:
+		return admin.Main("workers", cmd.AdminArgs)
+	case flags.RunStatus:
+		return admin.Main("status", cmd.AdminArgs)
 	case flags.Print: // it has been done
 	}
 	return code

@@ -13,12 +13,14 @@ const (
 	nameSelector = "selector"
 	nameSim      = "sim"
 	nameReplay   = "replay"
+	nameWorkers  = "workers"
+	nameStatus   = "status"
 	nameHelp     = "help"
 )
 
 // commandNames are the words that may stand first, aliases included.
 func commandNames() []string {
-	return []string{nameLaunch, "start", nameServe, nameIngress, nameSelector, nameSim, nameReplay, nameHelp}
+	return []string{nameLaunch, "start", nameServe, nameIngress, nameSelector, nameSim, nameReplay, nameWorkers, nameStatus, nameHelp}
 }
 
 // configured says whether the command has flags of ours and a configuration.
@@ -62,6 +64,9 @@ const (
 	RunSim
 	// RunReplay runs recordings again, as Replay says and with the policies of Launch.
 	RunReplay
+	// RunWorkers and RunStatus ask a gateway that runs, as AdminArgs say.
+	RunWorkers
+	RunStatus
 )
 
 // Input is what a command line means depends on.
@@ -91,6 +96,8 @@ type Command struct {
 	Serve   *Serve   // RunServe
 	SimArgs []string // RunSim
 	Replay  *Replay  // RunReplay
+	// AdminArgs are what stands behind the command, of RunWorkers and RunStatus.
+	AdminArgs []string
 	// Notices are start-up lines about what the user did not type; Warnings are about
 	// what looks like a mistake.
 	Notices  []string
@@ -143,6 +150,10 @@ func Parse(in Input) (*Command, error) {
 	case nameLaunch, nameServe, nameIngress, nameSelector, nameReplay:
 	case nameSim:
 		return &Command{Verb: RunSim, SimArgs: slices.Clone(rest)}, nil
+	case nameWorkers:
+		return &Command{Verb: RunWorkers, AdminArgs: slices.Clone(rest)}, nil
+	case nameStatus:
+		return &Command{Verb: RunStatus, AdminArgs: slices.Clone(rest)}, nil
 	case nameHelp:
 		return in.helpCommand(rest)
 	default:
@@ -198,6 +209,10 @@ func (in *Input) helpCommand(rest []string) (*Command, error) {
 		return nil, usage(rest[1], "write smg help "+rest[0], "unexpected argument")
 	case rest[0] == nameSim:
 		return &Command{Verb: RunSim, SimArgs: []string{"--help"}}, nil
+	case rest[0] == nameWorkers:
+		return &Command{Verb: RunWorkers, AdminArgs: []string{"--help"}}, nil
+	case rest[0] == nameStatus:
+		return &Command{Verb: RunStatus, AdminArgs: []string{"--help"}}, nil
 	case rest[0] == "start":
 		return in.help(nameLaunch, "")
 	case configured(rest[0]):

@@ -25,6 +25,8 @@ Commands:
   selector  the selector of one leg alone, which meet on a NATS server
   sim       a simulated engine
   replay    policies over recorded traffic and simulated engines
+  workers   list, add and remove the workers of a gateway that runs
+  status    how a gateway and its services are
   help      help of a command
 
 Everyday flags of launch (serve takes them as --router-...):
