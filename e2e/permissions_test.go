@@ -38,10 +38,9 @@ func startGuarded(t *testing.T) *guarded {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &guarded{}
-	ns := startServer(t, opts, g)
-	g.at = ns.Addr().String()
-	return g
+	n := &guarded{}
+	n.at = startServer(t, opts, n).Addr().String()
+	return n
 }
 
 // startServer starts a NATS server on a free port of this machine until the test
@@ -70,28 +69,28 @@ func startServer(t *testing.T, opts *server.Options, log server.Logger) *server.
 	return ns
 }
 
-func (g *guarded) url(user string) string {
-	return "nats://" + user + ":" + natsPassword + "@" + g.at
+func (n *guarded) url(user string) string {
+	return "nats://" + user + ":" + natsPassword + "@" + n.at
 }
 
 // Errorf is told what the server refuses.
-func (g *guarded) Errorf(format string, v ...any) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.refused = append(g.refused, fmt.Sprintf(format, v...))
+func (n *guarded) Errorf(format string, v ...any) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.refused = append(n.refused, fmt.Sprintf(format, v...))
 }
 
-func (g *guarded) Noticef(string, ...any) {}
-func (g *guarded) Warnf(string, ...any)   {}
-func (g *guarded) Fatalf(string, ...any)  {}
-func (g *guarded) Debugf(string, ...any)  {}
-func (g *guarded) Tracef(string, ...any)  {}
+func (n *guarded) Noticef(string, ...any) {}
+func (n *guarded) Warnf(string, ...any)   {}
+func (n *guarded) Fatalf(string, ...any)  {}
+func (n *guarded) Debugf(string, ...any)  {}
+func (n *guarded) Tracef(string, ...any)  {}
 
 // refusals are those that say a word.
-func (g *guarded) refusals(word string) []string {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return slices.DeleteFunc(slices.Clone(g.refused), func(s string) bool { return !strings.Contains(s, word) })
+func (n *guarded) refusals(word string) []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(n.refused), func(s string) bool { return !strings.Contains(s, word) })
 }
 
 // TestPermissions runs the services under the users of deploy/nats.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -194,9 +195,7 @@ func TestUnitsAreUnderstood(t *testing.T) {
 			}
 			for _, leg := range tt.legs {
 				env := map[string]string{"SMG_FLAG_PROMETHEUS_PORT": "29001"}
-				for k, v := range tt.env {
-					env[k] = v
-				}
+				maps.Copy(env, tt.env)
 				cmd := understood(t, tt.command, strings.Fields(strings.ReplaceAll(start[2], "%i", leg)), env)
 				if cmd.Verb != flags.RunSelector && float64(grace) <= cmd.Launch.ShutdownGracePeriod.Seconds() {
 					t.Errorf("it is killed after %d s, and drains for %v", grace, cmd.Launch.ShutdownGracePeriod)
