@@ -14,6 +14,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"smg/e2e/manifest"
 	"smg/sim/simtest"
@@ -113,6 +114,20 @@ func TestPermissions(t *testing.T) {
 		whole(t, g, 10)
 		n.fine(t, selector, second, g.process)
 	})
+	t.Run("pins", func(t *testing.T) {
+		n := startGuarded(t)
+		pinned := []string{"--policy", "manual"}
+		first, _ := selectorOn(t, n.url("selector-regular"), "regular", pinned...)
+		second, _ := selectorOn(t, n.url("selector-regular"), "regular", pinned...)
+		g := ingressOn(t, n.url("ingress"), append([]string{"--worker-urls"}, urls(simtest.StartN(t, 2, simtest.Config()))...)...)
+		g.says(`^ready +2 of 2 workers`)
+		whole(t, g, 1)
+		for i := range 20 {
+			askChat(t, g.url, "X-SMG-Routing-Key", fmt.Sprint("key ", i))
+		}
+		n.holds(t, "KV_smg_v1_default_pins", 20)
+		n.fine(t, first, second, g.process)
+	})
 	t.Run("legs", func(t *testing.T) {
 		n := startGuarded(t)
 		pd := simtest.StartPD(t, 1, 1, simtest.Config())
@@ -129,8 +144,10 @@ func TestPermissions(t *testing.T) {
 	t.Run("one_process", func(t *testing.T) {
 		n := startGuarded(t)
 		engines := urls(simtest.StartN(t, 2, simtest.Config()))
-		g := launched(t, engines, "--nats-url", n.url("gateway"), "--shutdown-grace-period-secs", "0")
+		g := launched(t, engines, "--nats-url", n.url("gateway"), "--policy", "manual", "--shutdown-grace-period-secs", "0")
 		whole(t, g, 10)
+		askChat(t, g.url, "X-SMG-Routing-Key", "key")
+		n.holds(t, "KV_smg_v1_default_pins", 1)
 		n.fine(t, g.process)
 	})
 	t.Run("child_processes", func(t *testing.T) {
@@ -155,6 +172,24 @@ func whole(t *testing.T, g *gateway, n int) {
 			t.Fatal("a request was refused, or chosen for without a selector")
 		}
 	}
+}
+
+// holds waits until a bucket's stream has that many messages.
+func (n *guarded) holds(t *testing.T, stream string, messages uint64) {
+	t.Helper()
+	nc, err := nats.Connect(n.url("gateway"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, stream+" to be filled", func() bool {
+		s, err := js.Stream(t.Context(), stream)
+		return err == nil && s.CachedInfo().State.Msgs >= messages
+	})
 }
 
 // probed asks for what a manifest of deploy/kubernetes/regular has a cluster ask for,
@@ -231,6 +266,9 @@ func TestPermissionsEnd(t *testing.T) {
 		{user: "selector-prefill", subject: "$JS.API.STREAM.PURGE." + bucket},
 		{user: "selector-prefill", subject: "$JS.API.STREAM.UPDATE." + bucket},
 		{user: "selector-prefill", subject: "$JS.API.STREAM.CREATE.other"},
+		{user: "selector-prefill", subject: "$KV.smg_v1_default_pins.decode.x"},
+		{user: "selector-prefill", subject: "$JS.API.STREAM.DELETE.KV_smg_v1_default_pins"},
+		{user: "ingress", subject: "$KV.smg_v1_default_pins.decode.x"},
 		{user: "selector-prefill", subject: s + "select.decode.*", subscribe: true},
 		{user: "selector-prefill", subject: s + "leases.decode", subscribe: true},
 		{user: "selector-prefill", subject: s + "replies.*", subscribe: true},
