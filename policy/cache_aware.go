@@ -154,7 +154,7 @@ func (p *cacheAware) take(w *walk, choose func(v *worker.View) int) (err error) 
 
 // pickByTree decides by the prompts that were sent before.
 func (p *cacheAware) pickByTree(w *walk) error {
-	units := w.match()
+	units := w.match(p.treeSize)
 	if w.place.Input > 0 {
 		w.ratio = float32(w.place.Matched) / float32(w.place.Input)
 	}
@@ -223,7 +223,7 @@ func (p *cacheAware) pickByEvents(w *walk) error {
 		w.decision.Branch = firstHealthyFallback
 	case w.pressed:
 		w.decision.Branch = pressedFallback
-		p.undo.keep(w.ask.Lease, w.model, w.matchAndInsert())
+		p.undo.keep(w.ask.Lease, w.model, w.matchAndInsert(p.treeSize))
 	case !w.hit:
 		w.decision.Branch = expectedWaitFallback
 	default:

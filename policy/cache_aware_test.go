@@ -696,3 +696,20 @@ func TestCacheAwarePrunesEvents(t *testing.T) {
 		t.Errorf("%d blocks after it, want none", got)
 	}
 }
+
+// Of a prompt that is longer than the tree may be its beginning is remembered.
+func TestCacheAwareOfLongPrompts(t *testing.T) {
+	small := func(c *policy.Config) { c.CacheAware.MaxTreeSize = 100 }
+	f := newCached(t, 3, small)
+	text := strings.Repeat("a long prompt é ", 50)
+	first := f.route(f.text(text))
+	f.want("the same text", f.text(text), first, match)
+	f.want("another end", f.text(text+" and more"), first, match)
+	f = newCached(t, 3, small)
+	ids := counting(1, 500)
+	first = f.route(f.tokens(ids))
+	f.want("the same tokens", f.tokens(ids), first, match)
+	if got := policy.TreeTokens(f.Policy, policytest.Model); got > 100 {
+		t.Errorf("%d tokens are remembered, want at most 100", got)
+	}
+}

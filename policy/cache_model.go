@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -43,12 +44,19 @@ func (p *cacheAware) model(name string) *cacheModel {
 }
 
 // match looks the prompt up in its tree and returns its length in the tree's units.
-func (w *walk) match() int {
+// More than fits into the tree is not looked at: it could not be remembered.
+func (w *walk) match(most int64) int {
 	if len(w.req.TokenIDs) > 0 {
-		w.model.tokens.Match(&w.place, w.req.Namespace, w.req.TokenIDs)
-	} else {
-		w.model.text.Match(&w.place, w.req.Namespace, w.req.Text)
+		ids := w.req.TokenIDs
+		w.model.tokens.Match(&w.place, w.req.Namespace, ids[:min(int64(len(ids)), most)])
+		return w.place.Input
 	}
+	text := w.req.Text
+	if int64(len(text)) > most {
+		end, _ := runes(text, int(most))
+		text = text[:end]
+	}
+	w.model.text.Match(&w.place, w.req.Namespace, text)
 	return w.place.Input
 }
 
@@ -61,8 +69,8 @@ func (w *walk) insert() receipt {
 	return receipt{tree: w.model.text.Insert(&w.place, id)}
 }
 
-func (w *walk) matchAndInsert() receipt {
-	w.match()
+func (w *walk) matchAndInsert(most int64) receipt {
+	w.match(most)
 	return w.insert()
 }
 
@@ -77,6 +85,9 @@ func (p *cacheAware) Forget(id worker.ID) {
 		m.events.Untrack(id)
 	}
 }
+
+// unknownModel is the label of requests that name no model.
+const unknownModel = "unknown"
 
 // pruneInterval is how often the bounds of the index of KV-cache events are kept.
 const pruneInterval = 30 * time.Second
@@ -98,7 +109,7 @@ func (p *cacheAware) Tick(now time.Time) {
 	p.due = now.Add(p.interval)
 	for name, m := range p.models {
 		size := memory{heads: m.placements.sweep(now), text: m.text.Stats(), tokens: m.tokens.Stats()}
-		p.metrics.show(name, m.shown, size)
+		p.metrics.show(cmp.Or(name, unknownModel), m.shown, size)
 		if m.shown = size; size == (memory{}) && m.events.Len() == 0 {
 			delete(p.models, name)
 		}

@@ -40,7 +40,7 @@ func (c Config) Validate() error {
 		f.cacheAware(&c.CacheAware, len(c.Boundaries) > 0)
 	case PrefixHash:
 		f.check(c.PrefixHash.TokenCount > 0, "prefix-token-count", c.PrefixHash.TokenCount, "must be above 0")
-		f.check(c.PrefixHash.LoadFactor >= 1 && finite(c.PrefixHash.LoadFactor), "prefix-hash-load-factor", c.PrefixHash.LoadFactor, "must be at least 1.0")
+		f.check(c.PrefixHash.LoadFactor >= 1 && finite(c.PrefixHash.LoadFactor), "prefix-hash-load-factor", c.PrefixHash.LoadFactor, "must be a finite number, at least 1.0")
 		f.check(c.PrefixHash.BalanceAbs >= 0, "prefix-hash-balance-abs-threshold", c.PrefixHash.BalanceAbs, "must not be negative")
 	case Bucket:
 		f.balance(c.Bucket.Balance)
@@ -88,7 +88,7 @@ func (f *faults) boundaries(all []int) {
 
 func (f *faults) balance(b Balance) {
 	f.check(b.Abs >= 0, "balance-abs-threshold", b.Abs, "must not be negative")
-	f.check(b.Rel >= 1 && finite(b.Rel), "balance-rel-threshold", b.Rel, "must be at least 1.0")
+	f.check(b.Rel >= 1 && finite(b.Rel), "balance-rel-threshold", b.Rel, "must be a finite number, at least 1.0")
 }
 
 func (f *faults) leastLoad(c *LeastLoadConfig) {
@@ -101,7 +101,7 @@ func (f *faults) leastLoad(c *LeastLoadConfig) {
 func (f *faults) cacheAware(c *CacheAwareConfig, boundaries bool) {
 	f.balance(c.Balance)
 	f.check(c.Threshold >= 0 && c.Threshold <= 1, "cache-threshold", c.Threshold, "must be between 0 and 1")
-	f.check(c.EvictionInterval > 0, "eviction-interval", c.EvictionInterval.Seconds(), "must be above 0")
+	f.check(c.EvictionInterval > 0, "eviction-interval", c.EvictionInterval.Seconds(), "must be above 0 with cache_aware")
 	f.check(c.MaxTreeSize > 0, "max-tree-size", c.MaxTreeSize, "must be above 0")
 	f.check(c.BlockSize > 0, "block-size", c.BlockSize, "must be above 0")
 	f.check(c.UsageSpread > 0, "balance-token-usage-threshold", c.UsageSpread, "must be above 0; 1.0 and more switch it off")

@@ -102,7 +102,7 @@ func policyLines() []lineCase {
 		{"V16_loads_of_a_selector", "selector --leg decode --nats-url n --load-monitor-interval 0", 1, []string{"--load-monitor-interval 0"}},
 		{"negative_margin", one + "--balance-abs-threshold -1", 2, []string{"-1 is out of range"}},
 		{"assignment_mode", one + "--assignment-mode best", 2, policy.Assignments()},
-		{"what_two_policies_share_is_said_once", pd + p1 + d1 + "--prefill-policy bucket --balance-rel-threshold 0.9", 1, []string{"error: must be at least 1.0\n  --balance-rel-threshold 0.9\n"}},
+		{"what_two_policies_share_is_said_once", pd + p1 + d1 + "--prefill-policy bucket --balance-rel-threshold 0.9", 1, []string{"error: must be a finite number, at least 1.0\n  --balance-rel-threshold 0.9\n"}},
 
 		{"selector_settings", "selector --leg decode --nats-url n --cache-threshold 2", 1, []string{"--cache-threshold 2"}},
 		{"selector_one_is_not_counted", "selector --leg decode --nats-url n --policy power_of_two", 0, nil},
