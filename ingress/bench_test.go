@@ -28,6 +28,8 @@ func (s *benchSelector) Plan() worker.LeaseID { return worker.LeaseID{Incarnatio
 
 func (s *benchSelector) Select(context.Context, *wire.Select) (wire.Pick, error) { return s.pick, nil }
 
+func (*benchSelector) Head(worker.LeaseID) {}
+
 func (s *benchSelector) End(worker.LeaseID, worker.Outcome, bool) {}
 
 // BenchmarkServe measures a request over two loopback sockets: a client and an

@@ -65,6 +65,9 @@ func (c *call) send(ctx context.Context, q request) (*engine.Response, error) {
 		if resp.Status >= http.StatusInternalServerError {
 			c.why = fmt.Sprintf("it answered %d", resp.Status)
 		}
+		if c.pick.Probe && outcomeOf(resp.Status) == worker.Success {
+			c.x.srv.selector.Head(c.lease)
+		}
 		return resp, nil
 	case c.x.ctx.Err() != nil:
 		c.end(c.x.givenUp(), false)

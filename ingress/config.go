@@ -21,6 +21,9 @@ type Selector interface {
 	// is counted. The error is one of package worker's Err values, possibly
 	// wrapped, wire.ErrSelectionUnavailable or the context's.
 	Select(ctx context.Context, ask *wire.Select) (wire.Pick, error)
+	// Head says that the answer to a call which probes a half-open breaker has begun
+	// well: the probe has succeeded, however long the answer takes.
+	Head(id worker.LeaseID)
 	// End ends a lease that Select began. unreached says that the call never got to
 	// its worker. Ending twice is harmless.
 	End(id worker.LeaseID, outcome worker.Outcome, unreached bool)

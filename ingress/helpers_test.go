@@ -45,6 +45,8 @@ type fakeSelector struct {
 	open    map[worker.LeaseID]int
 	ends    map[worker.LeaseID][]ending
 	begun   int
+	probes  bool // every pick probes a half-open breaker
+	heads   []worker.LeaseID
 }
 
 type ending struct {
@@ -85,7 +87,13 @@ func (f *fakeSelector) Select(ctx context.Context, ask *wire.Select) (wire.Pick,
 	}
 	f.begun++
 	f.open[ask.Lease]++
-	return wire.Pick{Worker: w, Policy: "round_robin"}, nil
+	return wire.Pick{Worker: w, Policy: "round_robin", Probe: f.probes}, nil
+}
+
+func (f *fakeSelector) Head(id worker.LeaseID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.heads = append(f.heads, id)
 }
 
 func (f *fakeSelector) End(id worker.LeaseID, outcome worker.Outcome, unreached bool) {

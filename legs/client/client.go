@@ -175,6 +175,13 @@ func (c *Client) Reads(leg worker.Leg) wire.Reads {
 // Plan draws the identity of a new plan.
 func (c *Client) Plan() worker.LeaseID { return c.plans.Lease(c.plans.Next(), worker.Regular, 0) }
 
+// Head says that the answer to a probe has begun well.
+func (c *Client) Head(id worker.LeaseID) {
+	if l := c.legs[id.Leg]; l != nil {
+		l.wake(l.writer.Head(id))
+	}
+}
+
 // End ends a lease that Select began. Ending it twice is harmless.
 func (c *Client) End(id worker.LeaseID, outcome worker.Outcome, unreached bool) {
 	if l := c.legs[id.Leg]; l != nil {
