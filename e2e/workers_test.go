@@ -351,7 +351,7 @@ func TestAddedWorkersOutliveTheBucket(t *testing.T) {
 	parallel(t)
 	n := startNATS(t)
 	engine := simtest.StartN(t, 2, simtest.Config())
-	selectorOn(t, n.url(), "regular")
+	selectorOn(t, n.url(), "regular", "--policy", "round_robin")
 	g := ingressOn(t, n.url())
 	await(t, "the bus", func() bool {
 		return do(t, http.MethodPost, g.url+"/v1/chat/completions", chat).status == http.StatusNotFound
