@@ -16,14 +16,21 @@ type Config struct {
 	Workers   int
 	Ingresses int // requests come to them in turn
 	Selectors int
-	Engine    sim.Config
+	// Private lets each ingress have a selector of its own in its process, which
+	// hears of nobody else and polls by itself: so many gateways that share nothing
+	// but the engines. There must be as many selectors as ingresses, and nothing
+	// crosses the bus: it loses nothing.
+	Private bool
+	Engine  sim.Config
 
 	Bus    time.Duration // what a message of the lease stream or of a keeper takes
+	Jitter time.Duration // what it takes more at most; it may overtake others
+	Lost   float64       // share of these messages that do not get to a replica, each by itself
 	Select time.Duration // what an ask takes to a selector, and its answer back
 	Poll   time.Duration // between the load polls of a worker
 	Polled time.Duration // what the answer to a poll takes
 
-	Seed uint64 // of whatever chance the policies take
+	Seed uint64 // of whatever chance the policies and the bus take
 }
 
 // DefaultConfig is one process in front of 16 engines. Each resembles a machine of
@@ -54,7 +61,13 @@ func (c Config) Validate() error {
 	if c.Poll <= 0 {
 		errs = append(errs, fmt.Errorf("the time between polls must be above 0, not %v", c.Poll))
 	}
-	if c.Bus < 0 || c.Select < 0 || c.Polled < 0 {
+	if c.Private && c.Selectors != c.Ingresses {
+		errs = append(errs, fmt.Errorf("%d ingresses cannot have %d selectors of their own", c.Ingresses, c.Selectors))
+	}
+	if !(c.Lost >= 0 && c.Lost < 1) {
+		errs = append(errs, fmt.Errorf("the share of messages that are lost must be from 0 to below 1, not %v", c.Lost))
+	}
+	if c.Bus < 0 || c.Jitter < 0 || c.Select < 0 || c.Polled < 0 {
 		errs = append(errs, errors.New("times that messages take must not be negative"))
 	}
 	return errors.Join(errs...)

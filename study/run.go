@@ -3,6 +3,7 @@ package study
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"smg/policy"
@@ -22,6 +23,7 @@ type run struct {
 	ingresses []*ingress
 	selectors []*selector
 	ranking   *worker.Ranking
+	chance    *rand.Rand // of the bus
 
 	calls    []call // by request
 	outcomes []Outcome
@@ -64,7 +66,8 @@ func Run(ctx context.Context, cfg Config, work *Workload, c Contender) (*Result,
 func newRun(cfg *Config, work *Workload, c *Contender, fleet *Fleet) (*run, error) {
 	r := &run{
 		cfg: cfg, work: work, contender: c, fleet: fleet, ranking: worker.NewRanking(),
-		calls: make([]call, len(work.Requests)), outcomes: make([]Outcome, len(work.Requests)), left: len(work.Requests),
+		chance: rand.New(rand.NewPCG(cfg.Seed, busStream)),
+		calls:  make([]call, len(work.Requests)), outcomes: make([]Outcome, len(work.Requests)), left: len(work.Requests),
 	}
 	if err := r.join(); err != nil {
 		return nil, err
@@ -117,7 +120,7 @@ func (r *run) after(delay time.Duration, do func()) {
 
 // pick has a replica choose.
 func (r *run) pick(i int, req *policy.Request) (policy.Decision, error) {
-	s := r.home(req)
+	s := r.home(i, req)
 	req.Ask.Now = r.clock()
 	r.fleet.ask = r.sequence(i)
 	return s.policy.Pick(req, s.pool)

@@ -15,6 +15,7 @@ import (
 type ingress struct {
 	plans  *worker.Plans
 	writer *worker.LeaseWriter
+	heard  []*selector // who hears the stream
 }
 
 // selector is one replica of the leg's selector.
@@ -59,12 +60,6 @@ const tick = 250 * time.Millisecond
 const probes = 3
 
 func (r *run) join() error {
-	for i := range r.cfg.Ingresses {
-		plans := worker.NewPlans(uint64(i + 1))
-		in := &ingress{plans, worker.NewLeaseWriter("ingress-"+strconv.Itoa(i), plans.Incarnation(), r.contender.Leg)}
-		r.ingresses = append(r.ingresses, in)
-		r.every(share(worker.BeatInterval, i, r.cfg.Ingresses), worker.BeatInterval, func() { r.send(in.writer.Beat()) })
-	}
 	for i := range r.cfg.Selectors {
 		rng := rand.New(rand.NewPCG(r.cfg.Seed, uint64(i)))
 		p, err := r.contender.New(r.fleet, policy.Deps{IntN: rng.IntN})
@@ -81,10 +76,26 @@ func (r *run) join() error {
 			s.tick(r.clock())
 		})
 	}
+	for i := range r.cfg.Ingresses {
+		plans := worker.NewPlans(uint64(i + 1))
+		in := &ingress{plans, worker.NewLeaseWriter("ingress-"+strconv.Itoa(i), plans.Incarnation(), r.contender.Leg), r.selectors}
+		if r.cfg.Private {
+			in.heard = r.selectors[i : i+1]
+		}
+		r.ingresses = append(r.ingresses, in)
+		r.every(share(worker.BeatInterval, i, r.cfg.Ingresses), worker.BeatInterval, func() { r.send(in, in.writer.Beat()) })
+	}
+	if r.cfg.Private {
+		for i, s := range r.selectors {
+			s.pool.SetFirst(true)
+			r.keep(share(r.cfg.Poll, i, len(r.selectors)), r.selectors[i:i+1])
+		}
+		return nil
+	}
 	if first, ok := r.ranking.First(worker.PoolKey(r.contender.Leg, model)); ok {
 		r.selectors[first].pool.SetFirst(true)
 	}
-	r.keep()
+	r.keep(0, r.selectors)
 	return nil
 }
 
@@ -101,26 +112,35 @@ func (r *run) every(first, period time.Duration, do func()) {
 	})
 }
 
-// keep starts a keeper for each worker: all are ready, and all are polled at the
-// same instants.
-func (r *run) keep() {
+// keep starts a keeper for each worker, whom the given replicas hear: all are ready,
+// and all are polled at the same instants.
+func (r *run) keep(first time.Duration, heard []*selector) {
 	cfg := worker.DefaultKeeperConfig()
 	cfg.Health.Disabled = true
+	keepers := make([]*worker.Keeper, len(r.fleet.specs))
 	for i, spec := range r.fleet.specs {
 		keeper := worker.NewKeeper(spec.ID, 0, cfg)
+		keepers[i] = keeper
 		rec, _ := keeper.Tick(true, r.clock())
-		for _, s := range r.selectors {
+		for _, s := range heard {
 			s.registry.Install(rec)
 		}
-		r.every(0, r.cfg.Poll, func() {
+		r.every(first, r.cfg.Poll, func() {
 			report := r.report(r.fleet.engines[i].Loads(r.now))
 			r.agenda.add(r.now+r.cfg.Polled, func() {
 				if rec, news := keeper.Report(report, false, r.clock()); news {
-					r.install(rec)
+					r.install(heard, rec)
 				}
 			})
 		})
 	}
+	r.every(tick, tick, func() {
+		for _, keeper := range keepers {
+			if rec, repeat := keeper.Tick(true, r.clock()); repeat {
+				r.install(heard, rec)
+			}
+		}
+	})
 }
 
 // reportLife is how many polls a report holds.
@@ -136,20 +156,16 @@ func (r *run) report(l sim.Loads) *worker.Report {
 	}
 }
 
-// install brings a keeper's record to all replicas.
-func (r *run) install(rec worker.Record) {
-	r.agenda.add(r.now+r.cfg.Bus, func() {
-		for _, s := range r.selectors {
-			s.registry.Install(rec)
-		}
-	})
+// install brings a keeper's record to replicas.
+func (r *run) install(to []*selector, rec worker.Record) {
+	r.publish(to, func(s *selector) { s.registry.Install(rec) })
 }
 
 // wake flushes an ingress's stream when a new entry asks for it.
 func (r *run) wake(in *ingress, w worker.Wake) {
 	flush := func() {
 		if b, some := in.writer.Flush(); some {
-			r.send(b)
+			r.send(in, b)
 		}
 	}
 	switch w {
@@ -161,14 +177,10 @@ func (r *run) wake(in *ingress, w worker.Wake) {
 	}
 }
 
-// send brings a batch to all replicas.
-func (r *run) send(b worker.Batch) {
+// send brings an ingress's batch to those who hear it.
+func (r *run) send(in *ingress, b worker.Batch) {
 	b = copied(b)
-	r.agenda.add(r.now+r.cfg.Bus, func() {
-		for _, s := range r.selectors {
-			s.apply(&b, r.clock())
-		}
-	})
+	r.publish(in.heard, func(s *selector) { s.apply(&b, r.clock()) })
 }
 
 // copied is a batch that outlives the writer's next one.
@@ -182,8 +194,11 @@ func copied(b worker.Batch) worker.Batch {
 	return b
 }
 
-// home is the replica that answers for a request.
-func (r *run) home(req *policy.Request) *selector {
+// home is the replica that answers for request i.
+func (r *run) home(i int, req *policy.Request) *selector {
+	if r.cfg.Private {
+		return r.selectors[i%len(r.selectors)]
+	}
 	key := worker.PoolKey(r.contender.Leg, model)
 	if k := req.Keys.Any(); !k.None() {
 		key = k.Short

@@ -195,6 +195,8 @@ func TestRunRefuses(t *testing.T) {
 		{"nobody", func(c *Config) { c.Workers, c.Selectors = 0, 0 }, one, named(policy.Random), []string{"random", "workers", "selectors"}},
 		{"no polls", func(c *Config) { c.Poll = 0 }, one, named(policy.Random), []string{"polls"}},
 		{"back in time", func(c *Config) { c.Bus = -1 }, one, named(policy.Random), []string{"negative"}},
+		{"all is lost", func(c *Config) { c.Lost = 1 }, one, named(policy.Random), []string{"lost"}},
+		{"too few of their own", func(c *Config) { c.Private, c.Ingresses = true, 2 }, one, named(policy.Random), []string{"2 ingresses", "1 selectors"}},
 		{"an engine at fault", func(c *Config) { c.Engine.ChunkTokens = 0 }, one, named(policy.Random), []string{"--chunk-tokens"}},
 		{"nothing to do", nil, workOf(), named(policy.Random), []string{"no requests"}},
 		{"other blocks", func(c *Config) { c.Engine.BlockSize = 8 }, one, named(policy.Random), []string{"blocks of 8", "blocks of 4"}},
@@ -307,7 +309,7 @@ func TestReplicasAgree(t *testing.T) {
 	for i := range work.Requests {
 		req := &policy.Request{}
 		c.Inputs(i, req)
-		picked[r.home(req)]++
+		picked[r.home(i, req)]++
 	}
 	if len(picked) != cfg.Selectors {
 		t.Errorf("%d of %d replicas answer", len(picked), cfg.Selectors)

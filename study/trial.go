@@ -59,6 +59,12 @@ func (t *Trial) Compare(ctx context.Context, contenders []Contender) ([]Row, err
 
 // Describe writes what all rows have in common. rate says how requests arrive.
 func (t *Trial) Describe(w io.Writer, rate string) {
+	t.describeWork(w, rate)
+	fmt.Fprintf(w, "ingresses %d, selectors %d, %s\n\n", t.Site.Ingresses, t.Site.Selectors, t.rounds())
+}
+
+// describeWork is Describe without how the site is run.
+func (t *Trial) describeWork(w io.Writer, rate string) {
 	work, e := t.Work, t.Site.Engine
 	blocks := work.Blocks()
 	fmt.Fprintf(w, "%s: %d requests in %v, %.2f/s (%s); an endless cache would hit %.3f of %d blocks\n",
@@ -66,6 +72,8 @@ func (t *Trial) Describe(w io.Writer, rate string) {
 		rate, ratio(work.IdealHits(), blocks), blocks)
 	fmt.Fprintf(w, "%d workers: prefill %.0f tokens/s in chunks of %d, decode step %v + %v a sequence, %d tokens of KV in blocks of %d\n",
 		t.Site.Workers, e.PrefillTokensPerSecond, e.ChunkTokens, e.DecodeStep, e.DecodePerSequence, e.KVBlocks*e.BlockSize, e.BlockSize)
-	fmt.Fprintf(w, "ingresses %d, selectors %d, load polls every %v; medians of %d rounds (least–most), seeds from %d; %s\n\n",
-		t.Site.Ingresses, t.Site.Selectors, t.Site.Poll, t.Rounds, t.Site.Seed, runtime.Version())
+}
+
+func (t *Trial) rounds() string {
+	return fmt.Sprintf("load polls every %v; medians of %d rounds (least–most), seeds from %d; %s", t.Site.Poll, t.Rounds, t.Site.Seed, runtime.Version())
 }

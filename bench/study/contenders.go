@@ -32,6 +32,7 @@ const (
 	key
 	text
 	tokens
+	tokensAndKey
 )
 
 // lines are those of the table, in the order of [policy.Names].
@@ -113,17 +114,18 @@ type prompts struct {
 // inputs writes what a policy may read of request i, cut where the product cuts it.
 func (p *prompts) inputs(i int, t told, req *policy.Request) {
 	l := &p.lines[i]
-	switch t {
-	case key:
+	if t == key || t == tokensAndKey {
 		k := worker.HashKey(strconv.FormatUint(l.Conversation(p.common), 10))
 		req.Keys = worker.Keys{Header: k, Pinned: k}
+	}
+	switch t {
 	case text:
 		req.Text = string(l.Text(nil, wire.MaxText))
 		req.Chars = int64(l.Input) * mooncake.CharsPerToken
-	case tokens:
+	case tokens, tokensAndKey:
 		ids := l.Tokens(make([]uint32, 0, l.Input))
 		req.TokenIDs = ids[:min(len(ids), wire.MaxTokenIDs)]
 		req.Tokens = int64(l.Input)
-	case nothing:
+	case nothing, key:
 	}
 }

@@ -30,6 +30,7 @@ type options struct {
 	first   int
 	rounds  int
 	only    string
+	sites   bool
 }
 
 func parse(args []string, stderr io.Writer) (*options, error) {
@@ -45,6 +46,10 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	set.IntVar(&o.site.Ingresses, "ingresses", o.site.Ingresses, "ingresses, to which requests come in turn")
 	set.IntVar(&o.site.Selectors, "selectors", o.site.Selectors, "replicas of the selector")
 	set.DurationVar(&o.site.Select, "select", o.site.Select, "time that an ask takes to a selector, and its answer back")
+	set.DurationVar(&o.site.Bus, "bus", o.site.Bus, "time that a message of the lease stream or of a keeper takes")
+	set.DurationVar(&o.site.Jitter, "jitter", o.site.Jitter, "what it takes more at most")
+	set.Float64Var(&o.site.Lost, "lost", o.site.Lost, "share of these messages that do not get to a selector")
+	set.BoolVar(&o.sites, "sites", false, "goal Q6: some policies in one process, with 8 ingresses and 3 selectors, and with 8 processes that share nothing, in place of the table; it sets -ingresses, -selectors, -select, -bus, -jitter and -lost")
 	set.IntVar(&o.rounds, "rounds", 3, "runs of each line, which differ in the seed of the policies' chance")
 	set.Uint64Var(&o.site.Seed, "seed", o.site.Seed, "seed of the first round")
 	set.DurationVar(&o.site.Poll, "poll", o.site.Poll, "time between load polls of a worker")
