@@ -136,8 +136,7 @@ func TestExternalNATS(t *testing.T) {
 		parallel(t)
 		certificate, ca := certified(t)
 		_, other := certified(t)
-		plain := &server.Options{Username: "smg", Password: natsPassword}
-		noJetStream := startServer(t, plain, nil).Addr().String()
+		plain := startServer(t, &server.Options{Username: "smg", Password: natsPassword}, nil).Addr().String()
 		secure := "tls://smg:" + natsPassword + "@" + startServer(t, &server.Options{
 			Username: "smg", Password: natsPassword, JetStream: true,
 			TLS: true, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12},
@@ -147,30 +146,12 @@ func TestExternalNATS(t *testing.T) {
 			args []string
 			want string
 		}{
-			{"no JetStream", []string{"--nats-url", "nats://smg:" + natsPassword + "@" + noJetStream}, "start nats-server with -js"},
-			{"wrong password", []string{"--nats-url", "nats://smg:x@" + noJetStream}, "refuses the credentials"},
+			{"wrong password", []string{"--nats-url", "nats://smg:x@" + plain}, "refuses the credentials"},
 			{"another CA", []string{"--nats-url", secure, "--nats-tls-ca", other}, "--nats-tls-ca"},
 			{"no CA", []string{"--nats-url", secure}, "--nats-tls-ca"},
 			{"right CA, too many replicas", []string{"--nats-url", secure, "--nats-tls-ca", ca, "--nats-replicas", "3"}, "--nats-replicas 3: the NATS cluster is too small"},
 		} {
-			for _, command := range [][]string{{"ingress", "--port", "1024"}, {"selector", "--leg", "regular"}, {"launch", "--port", "1024"}} {
-				args := append(append(command, "--prometheus-host", "127.0.0.1", "--prometheus-port", "0"), tt.args...)
-				if command[0] != "selector" {
-					args[2] = fmt.Sprint(port(t))
-				}
-				p := start(t, "smg", args...)
-				p.says(regexpOf(tt.want))
-				if tt.name == "right CA, too many replicas" {
-					p.signal(syscall.SIGKILL) // it goes on to try
-					p.ends(137)
-				} else {
-					p.ends(1)
-					p.says("^error: ")
-				}
-				if strings.Contains(p.stderr(), natsPassword) {
-					t.Error("a line has the password")
-				}
-			}
+			willNotDo(t, tt.args, tt.want, tt.name == "right CA, too many replicas")
 		}
 	})
 	t.Run("two_clusters_on_one_server", func(t *testing.T) {
@@ -239,6 +220,30 @@ func TestExternalNATS(t *testing.T) {
 		l.stop()
 		t.Logf("%d answers, %d of them chosen without a selector", l.answered.Load(), l.degraded.Load())
 	})
+}
+
+// willNotDo has each service say what is to be changed of the NATS server that args
+// name, and end, or go on to try.
+func willNotDo(t *testing.T, args []string, want string, tries bool) {
+	t.Helper()
+	for _, command := range [][]string{{"ingress", "--port", "1024"}, {"selector", "--leg", "regular"}, {"launch", "--port", "1024"}} {
+		all := append(append(command, "--prometheus-host", "127.0.0.1", "--prometheus-port", "0"), args...)
+		if command[0] != "selector" {
+			all[2] = fmt.Sprint(port(t))
+		}
+		p := start(t, "smg", all...)
+		p.says(regexpOf(want))
+		if tries {
+			p.signal(syscall.SIGKILL)
+			p.ends(137)
+		} else {
+			p.ends(1)
+			p.says("^error: ")
+		}
+		if strings.Contains(p.stderr(), natsPassword) {
+			t.Error("a line has the password")
+		}
+	}
 }
 
 // regexpOf is a pattern for words as they are.

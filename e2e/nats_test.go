@@ -40,11 +40,18 @@ const natsPassword = "not-to-be-seen"
 // startNATS starts a server on a free port.
 func startNATS(t *testing.T) *natsServer {
 	t.Helper()
+	n := newNATS(t)
+	n.start()
+	return n
+}
+
+// newNATS is a server that has never run.
+func newNATS(t *testing.T) *natsServer {
+	t.Helper()
 	n := &natsServer{t: t, at: fmt.Sprintf("127.0.0.1:%d", port(t))}
 	n.args = append([]string{
 		"launch", "--cluster", "elsewhere", "--host", "127.0.0.1", "--shutdown-grace-period-secs", "0", "--nats-listen", "smg:" + natsPassword + "@" + n.at,
 	}, gatewayArgs(t, "")...)
-	n.start()
 	return n
 }
 
@@ -125,9 +132,8 @@ func TestServicesByHand(t *testing.T) {
 	}
 }
 
-// TestNATSGone stops the NATS server for ten seconds under load.
-func TestNATSGone(t *testing.T) {
-	parallel(t)
+// natsGone stops the NATS server for ten seconds under load.
+func natsGone(t *testing.T) {
 	n := startNATS(t)
 	engines := simtest.StartN(t, 2, simtest.Config())
 	stall := 3

@@ -1,0 +1,190 @@
+package client
+
+import (
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"smg/bus"
+	"smg/bus/bustest"
+	"smg/legs"
+	"smg/policy"
+	"smg/wire"
+	"smg/worker"
+)
+
+// lossy passes what is said on a topic on to another one, but for one message in a
+// hundred.
+func lossy[T any](t *testing.T, subs *bus.Subscriptions, c *bus.Conn, from, to wire.Topic[T], lost *atomic.Int64) {
+	t.Helper()
+	rnd := rand.New(rand.NewPCG(1, 2)) // of one handler, so of one goroutine
+	bus.Join(subs, c, from, func(m *T) {
+		if rnd.IntN(100) == 0 {
+			lost.Add(1)
+			return
+		}
+		if err := bus.Publish(c, to, m); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// perWorker is what a page says of each worker.
+func perWorker(t *testing.T, reg *prometheus.Registry, metric string) map[string]int {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := map[string]int{}
+	for _, f := range families {
+		if f.GetName() != metric {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "worker" {
+					n[l.GetValue()] += int(m.GetGauge().GetValue())
+				}
+			}
+		}
+	}
+	return n
+}
+
+// TestField holds the reports of the field that concern what an ingress tells.
+func TestField(t *testing.T) {
+	t.Run("NC-03_lost_events_and_an_outage", lostEvents)
+}
+
+// lostEvents loses one message in a hundred of what an ingress and a selector tell
+// each other, and all of five seconds, under load. What the selector counts is then
+// what is in flight.
+func lostEvents(t *testing.T) {
+	const workers, clients, held, outage = 3, 4, 10, 5 * time.Second
+	ours, err := wire.ParseCluster("ingress")
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := wire.ParseCluster("selector")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Either is in a cluster of its own, and hears of the other what is passed on.
+	server := bustest.Server(t)
+	link := bustest.NewLink(server)
+	connect := func() *bus.Conn { return bustest.Connect(t, link) }
+	relay, a, b := bustest.Connect(t, server), connect(), connect()
+	var lost atomic.Int64
+	var subs bus.Subscriptions
+	lossy(t, &subs, relay, ours.Leases(worker.Regular), theirs.Leases(worker.Regular), &lost)
+	lossy(t, &subs, relay, theirs.Beat(worker.Regular), ours.Beat(worker.Regular), &lost)
+	lossy(t, &subs, relay, theirs.State(worker.Regular), ours.State(worker.Regular), &lost)
+	if err := subs.Err(); err != nil {
+		t.Fatal(err)
+	}
+
+	log, reg, counts := slog.New(slog.DiscardHandler), prometheus.NewRegistry(), prometheus.NewRegistry()
+	selector, err := legs.New(legs.Config{
+		Cluster: theirs, Replica: 1, Build: "test", Policy: policy.DefaultConfig(), Keeper: worker.DefaultKeeperConfig(), Endpoint: "/health",
+	}, legs.Deps{Bus: b, Prober: wellProber{}, Log: log, Registerer: counts, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(Config{
+		Cluster: ours, Name: "i", Incarnation: 5, Legs: []worker.Leg{worker.Regular}, PlanTimeout: time.Second,
+	}, Deps{Bus: a, Workers: bus.NewBucket(a, ours.Workers()), Local: []Local{selector}, Log: log, Registerer: reg, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, selector.Run)
+	run(t, c.Run)
+	t.Cleanup(func() {
+		if err := subs.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	for i := range workers {
+		for _, at := range []wire.Cluster{ours, theirs} {
+			if err := bus.NewBucket(relay, at.Workers()).Put(t.Context(), spec(i+1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	bustest.Await(t, "readiness", func() bool {
+		ready, healthy, _ := c.Readiness()
+		return ready && healthy == workers
+	})
+
+	// Each client has a few calls in flight, of which it ends one and begins another.
+	var asked, degraded atomic.Int64
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() {
+			rnd := rand.New(rand.NewPCG(3, uint64(i)))
+			pace := time.NewTicker(time.Millisecond)
+			defer pace.Stop()
+			var open []worker.LeaseID
+			for {
+				select {
+				case <-stop:
+					return
+				case <-pace.C:
+				}
+				if len(open) == held {
+					n := rnd.IntN(held)
+					c.End(open[n], worker.Success, false)
+					open = slices.Delete(open, n, n+1)
+				}
+				id := c.Plan()
+				pick, err := c.Select(t.Context(), &wire.Select{Lease: id, Model: "m"})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if pick.Degraded {
+					degraded.Add(1)
+				}
+				asked.Add(1)
+				open = append(open, id)
+			}
+		})
+	}
+	more := func() {
+		t.Helper()
+		want := asked.Load() + 4000
+		bustest.Await(t, "more calls", func() bool { return asked.Load() >= want })
+	}
+	more()
+	link.Cut()
+	bustest.Await(t, "the loss to be noticed", func() bool { return !a.Connected() && !b.Connected() })
+	<-time.After(outage) // how long it is gone
+	link.Mend(server)
+	bustest.Await(t, "the return", func() bool { return a.Connected() && b.Connected() })
+	more()
+	close(stop)
+	wg.Wait()
+	ended := time.Now()
+	truth := perWorker(t, reg, "smg_worker_requests_active")
+	bustest.Await(t, "the selector's counts to be right", func() bool {
+		return cmp.Equal(truth, perWorker(t, counts, "smg_selector_requests_active"))
+	})
+	t.Logf("%d calls, %d of them chosen without a selector, %d messages lost besides the outage; counts were right after %s",
+		asked.Load(), degraded.Load(), lost.Load(), time.Since(ended))
+	if n := slices.Collect(maps.Values(truth)); len(n) != workers || n[0]+n[1]+n[2] != clients*held {
+		t.Errorf("%v are in flight, want %d", truth, clients*held)
+	}
+	if lost.Load() == 0 || testutil.ToFloat64(c.metrics.WithLabelValues("regular", reasonNoMessage)) == 0 {
+		t.Error("nothing was lost, or there was no outage")
+	}
+}
