@@ -97,6 +97,7 @@ type leg struct {
 	silent   atomic.Int64  // selects that wait although all who were asked are late
 	owed     atomic.Int64  // time-outs since a replica answered last
 	degraded atomic.Bool   // the last select was
+	mute     atomic.Bool   // a select that could not be sent was logged
 	policy   atomic.Value  // string: the name that replicas announce
 	reads    atomic.Uint32 // wire.Reads: what its policies read, as replicas announce
 	memory   memory        // of keys that are pinned

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -64,6 +65,7 @@ func perWorker(t *testing.T, reg *prometheus.Registry, metric string) map[string
 // TestField holds the reports of the field that concern what an ingress tells.
 func TestField(t *testing.T) {
 	t.Run("NC-03_lost_events_and_an_outage", lostEvents)
+	t.Run("NC-05_what_cannot_be_sent_is_said", saidToBeUnsendable)
 }
 
 // lostEvents loses one message in a hundred of what an ingress and a selector tell
@@ -182,5 +184,45 @@ func lostEvents(t *testing.T) {
 	}
 	if testutil.ToFloat64(c.metrics.WithLabelValues("regular", reasonNoMessage)) == 0 {
 		t.Error("there was no outage")
+	}
+}
+
+// saidToBeUnsendable asks what the bus does not take: it is chosen without a selector,
+// who says why, and others are asked as before.
+func saidToBeUnsendable(t *testing.T) {
+	var log strings.Builder // written to by this goroutine alone
+	f := start(t, false, far, func(_ *Config, d *Deps) {
+		d.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelError}))
+	})
+	f.known(t, 2)
+	f.replica(t, 9, "round_robin", func(s *wire.Select) *wire.Reply {
+		return &wire.Reply{Lease: s.Lease, Replica: 9, Pick: wire.Pick{Worker: spec(1), Policy: "round_robin"}}
+	})
+	choose := func(skip ...worker.ID) wire.Pick {
+		t.Helper()
+		id := f.Plan()
+		pick, err := f.Select(t.Context(), &wire.Select{Lease: id, Model: "m", Skip: skip})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.End(id, worker.Success, false)
+		return pick
+	}
+	for range 2 {
+		if !choose(make([]worker.ID, wire.MaxList+1)...).Degraded {
+			t.Error("a selector has chosen, who was not asked")
+		}
+	}
+	if n := testutil.ToFloat64(f.metrics.WithLabelValues("regular", reasonTooMuch)); n != 2 {
+		t.Errorf("%v selections count as not to be sent, want 2", n)
+	}
+	if n := strings.Count(log.String(), "could not be asked"); n != 1 {
+		t.Errorf("said %d times:\n%s", n, log.String())
+	}
+	if choose().Degraded {
+		t.Error("a selector was not asked what can be sent")
+	}
+	if n := f.legs[worker.Regular].unanswered(9); n != 0 {
+		t.Errorf("%d selects count as asked, want none", n)
 	}
 }

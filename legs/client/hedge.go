@@ -3,8 +3,10 @@ package client
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
+	"smg/bus"
 	"smg/wire"
 	"smg/worker"
 )
@@ -24,13 +26,14 @@ const mostAsked = 2
 type step uint8
 
 const (
-	decided   step = iota // a replica has picked, or refused for good
-	asked                 // a replica was asked
-	exhausted             // there is nobody left to ask, and nobody who was asked is ready
-	unsent                // nobody can be asked: the bus is gone
-	left                  // the client has left
-	silent                // nobody has answered within the plan time-out
-	impatient             // nobody has answered yet, and others wait already
+	decided    step = iota // a replica has picked, or refused for good
+	asked                  // a replica was asked
+	exhausted              // there is nobody left to ask, and nobody who was asked is ready
+	unsent                 // nobody can be asked: the bus is gone
+	unsendable             // nobody can be asked this: the bus does not take it
+	left                   // the client has left
+	silent                 // nobody has answered within the plan time-out
+	impatient              // nobody has answered yet, and others wait already
 )
 
 // round is one select's asking of its leg's replicas. The first that decides wins.
@@ -58,6 +61,8 @@ func (r *round) run(ctx context.Context) (pick wire.Pick, reason string, err err
 	switch r.ended {
 	case unsent:
 		reason = reasonNoMessage
+	case unsendable:
+		reason = reasonTooMuch
 	case exhausted:
 		reason = reasonNotReady
 	case silent, impatient:
@@ -81,13 +86,26 @@ func (r *round) askNext() (wire.Pick, step, error) {
 		if r.wait == nil {
 			r.wait, r.began = r.c.waiting.begin(r.ask.Lease, 1+len(r.order)), r.c.now()
 		}
-		if r.c.request(r.wait, r.l.peer(r.c, r.ask.Lease.Leg, id), r.ask) != nil {
-			return wire.Pick{}, unsent, nil
+		if err := r.c.request(r.wait, r.l.peer(r.c, r.ask.Lease.Leg, id), r.ask); err != nil {
+			return wire.Pick{}, r.notAsked(err), nil
 		}
 		r.open++
 		return wire.Pick{}, asked, nil
 	}
 	return wire.Pick{}, exhausted, nil
+}
+
+// notAsked is where a select stands that was not sent. That the bus is gone is told
+// where it is noticed.
+func (r *round) notAsked(err error) step {
+	if errors.Is(err, bus.ErrDisconnected) {
+		return unsent
+	}
+	if !r.l.mute.Swap(true) {
+		r.c.log.Error("a selector could not be asked; further such requests are only counted",
+			slog.String("leg", r.ask.Lease.Leg.String()), slog.Any("error", err))
+	}
+	return unsendable
 }
 
 // took takes an answer, and asks the next replica if it decides nothing.

@@ -51,6 +51,7 @@ const (
 	reasonExcluded  = "excluded"     // all were silent before
 	reasonNotReady  = "not_ready"    // no replica is ready
 	reasonNoMessage = "disconnected" // the message bus is gone
+	reasonTooMuch   = "unsendable"   // the message bus does not take what is to be asked
 )
 
 // fromSelector asks the leg's replicas in their order. A reason says that none of
