@@ -194,13 +194,16 @@ func copied(b worker.Batch) worker.Batch {
 	return b
 }
 
+// readsKeys are what policies read that go by keys.
+const readsKeys = policy.ReadsKey | policy.ReadsPinnedKey | policy.ReadsConversationKey | policy.ReadsImplicitKey
+
 // home is the replica that answers for request i.
 func (r *run) home(i int, req *policy.Request) *selector {
 	if r.cfg.Private {
 		return r.selectors[i%len(r.selectors)]
 	}
 	key := worker.PoolKey(r.contender.Leg, model)
-	if k := req.Keys.Any(); !k.None() {
+	if k := req.Keys.Any(); !k.None() && policy.Reads(r.selectors[0].policy)&readsKeys != 0 {
 		key = k.Short
 	}
 	first, _ := r.ranking.First(key)

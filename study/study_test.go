@@ -289,6 +289,11 @@ func TestReportsAreAsOldAsInTheProduct(t *testing.T) {
 	}
 }
 
+// byKey is a policy whose requests go to the replica of their key.
+type byKey struct{ policy.Policy }
+
+func (byKey) Reads() policy.Inputs { return policy.ReadsKey }
+
 // TestReplicasAgree: whoever picks, every replica counts what is in flight at every
 // engine, and nothing is left when all is over.
 func TestReplicasAgree(t *testing.T) {
@@ -296,6 +301,11 @@ func TestReplicasAgree(t *testing.T) {
 	cfg.Ingresses, cfg.Selectors, cfg.Select = 3, 3, ms
 	c := LeastRequests()
 	c.Inputs = func(i int, req *policy.Request) { req.Keys.Header = worker.HashKey(fmt.Sprint(i % 17)) }
+	fewest := c.New
+	c.New = func(f *Fleet, deps policy.Deps) (policy.Policy, error) {
+		p, err := fewest(f, deps)
+		return byKey{p}, err
+	}
 	work := mixed(400)
 	fleet, err := newFleet(&cfg, c.Leg)
 	if err != nil {

@@ -357,24 +357,27 @@ func TestPrefixesLeaveACrowdedReplica(t *testing.T) {
 	tests := []struct {
 		name       string
 		ask        *wire.Select
+		reads      wire.Reads
 		unanswered []int64 // of the replicas, in their order
 		want       bool    // the first two change places
 	}{
-		{"eight are no crowd", text, []int64{8, 0}, false},
-		{"nine are", text, []int64{9, 0}, true},
-		{"of tokens", tokens, []int64{9, 0}, true},
-		{"twice as many as the other", text, []int64{18, 9}, false},
-		{"more than twice as many", text, []int64{19, 9}, true},
-		{"twice the mean of the others", text, []int64{20, 15, 5}, false},
-		{"more than twice the mean of the others", text, []int64{21, 15, 5}, true},
-		{"a routing key has one writer", keyed, []int64{99, 0}, false},
-		{"a pool has one place", none, []int64{99, 0}, false},
-		{"nobody else", text, []int64{99}, false},
+		{"eight are no crowd", text, wire.ReadsText, []int64{8, 0}, false},
+		{"nine are", text, wire.ReadsText, []int64{9, 0}, true},
+		{"of tokens", tokens, wire.ReadsTokens, []int64{9, 0}, true},
+		{"twice as many as the other", text, wire.ReadsText, []int64{18, 9}, false},
+		{"more than twice as many", text, wire.ReadsText, []int64{19, 9}, true},
+		{"twice the mean of the others", text, wire.ReadsText, []int64{20, 15, 5}, false},
+		{"more than twice the mean of the others", text, wire.ReadsText, []int64{21, 15, 5}, true},
+		{"a routing key has one writer", keyed, wire.ReadsText | wire.ReadsKey, []int64{99, 0}, false},
+		{"a key that no policy goes by", keyed, wire.ReadsText, []int64{9, 0}, true},
+		{"a pool has one place", none, wire.ReadsText, []int64{99, 0}, false},
+		{"nobody else", text, wire.ReadsText, []int64{99}, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := start(t, false, far)
 			l := f.legs[worker.Regular]
+			l.reads.Store(uint32(tt.reads))
 			for i := range tt.unanswered {
 				l.ranking.Apply(worker.ReplicaBeat{Replica: worker.ReplicaID(100 + i), Ready: true}, time.Now())
 			}

@@ -86,7 +86,7 @@ func (c *Client) order(l *leg, ask *wire.Select) []worker.ReplicaID {
 	order := slices.DeleteFunc(l.ranking.Rank(c.selectionKey(ask), nil), func(id worker.ReplicaID) bool {
 		return l.excluded.Excluded(id, now)
 	})
-	if len(order) > 1 && byPrefix(ask) && l.crowded(order) {
+	if len(order) > 1 && c.byPrefix(ask) && l.crowded(order) {
 		order[0], order[1] = order[1], order[0]
 	}
 	return order
@@ -119,19 +119,31 @@ func (l *leg) unanswered(id worker.ReplicaID) int64 {
 }
 
 // byPrefix says whether the prompt's head decides which replica answers.
-func byPrefix(ask *wire.Select) bool {
-	return ask.Keys.Any().None() && (len(ask.TokenIDs) > 0 || ask.Text != "")
+func (c *Client) byPrefix(ask *wire.Select) bool {
+	return c.routingKey(ask).None() && (len(ask.TokenIDs) > 0 || ask.Text != "")
+}
+
+// readsKeys are what policies read that go by keys.
+const readsKeys = wire.ReadsKey | wire.ReadsPinnedKey | wire.ReadsConversationKey | wire.ReadsImplicitKey
+
+// routingKey is the key that an ask goes by, if its leg's policies go by keys. To
+// others a key means nothing: rotations and trees would fall apart.
+func (c *Client) routingKey(ask *wire.Select) worker.Key {
+	if c.Reads(ask.Lease.Leg)&readsKeys == 0 {
+		return worker.Key{}
+	}
+	return ask.Keys.Any()
 }
 
 // headLength is how much of a prompt decides which replica answers, in characters or
 // tokens.
 const headLength = 64
 
-// selectionKey decides which replica answers: the one of the routing key, so that
-// a key has one writer, else the one of the prompt's head, where policies look at
+// selectionKey decides which replica answers: the one of the routing key, where
+// policies go by keys, so that a key has one writer, else the one of the prompt's head, where policies look at
 // prompts, so that those which begin alike are in one tree, else the one of the pool.
 func (c *Client) selectionKey(ask *wire.Select) uint64 {
-	if k := ask.Keys.Any(); !k.None() {
+	if k := c.routingKey(ask); !k.None() {
 		return k.Short
 	}
 	switch {
