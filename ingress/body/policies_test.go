@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"smg/ingress/body"
+	"smg/policy"
 )
 
 // TestPolicies holds the numbered cases of the policies that bodies decide alone.
@@ -31,7 +32,8 @@ func TestPolicies(t *testing.T) {
 			b := parse(t, in)
 			ids, _ := body.ParseTokens(nil, hint)
 			_, chars := extract(b, body.TextCompletions, 0)
-			return body.Size(int64(len(ids)), chars)
+			req := policy.Request{Tokens: int64(len(ids)), Chars: chars}
+			return req.Size()
 		}
 		if got := size(`{"prompt":"🌊🌊"}`, ""); got != 2 {
 			t.Errorf("two waves have size %d, want 2", got)

@@ -31,15 +31,6 @@ func TokensCompletions(b *Body, dst []uint32) (ids []uint32, count int64) {
 	return appendTokens(dst, b.Value(KeyPrompt))
 }
 
-// Size is the size of a request for a policy that sorts by size: its tokens if there
-// are any, else the characters of its text.
-func Size(tokens, chars int64) int64 {
-	if tokens > 0 {
-		return tokens
-	}
-	return chars
-}
-
 func appendTokens(dst []uint32, list []byte) (ids []uint32, count int64) {
 	if one := first(list); len(one) > 0 && one[0] == '[' {
 		list = one
