@@ -38,9 +38,9 @@ func sites(cfg study.Config) []study.Site {
 	return []study.Site{{Name: "one process", Config: one}, {Name: "8 x 3, shared", Config: shared}, {Name: "8, private", Config: private}}
 }
 
-// siteLines are the policies of that table. Those that are told of keys as well have
-// several replicas choose at a time; without keys a single one does, since all
-// prompts of the trace begin alike.
+// siteLines are the policies of that table. All prompts of the trace begin alike, so
+// one replica chooses for all of them at a time; the lines with keys show that a key
+// changes nothing unless the policy goes by it, as manual does.
 func siteLines() []line {
 	requests := func(c *policy.Config) { c.PowerOfTwo.Metric = policy.Requests }
 	return []line{
