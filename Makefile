@@ -19,6 +19,7 @@ BENCH_COUNT ?= 10
 BENCH_PKGS ?= ./...
 BENCH_OUT ?= dist/bench.txt
 STUDY ?=
+CHAOS ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -68,6 +69,10 @@ race: build ## the Go tests COUNT times over with the race detector
 .PHONY: e2e
 e2e: build ## the end-to-end tests alone, on the built programs
 	$(GO) test -race -count=1 ./e2e/...
+
+.PHONY: chaos
+chaos: build ## break a site of ingresses, selectors, engines and NATS servers under load, and check that it heals (8 minutes); CHAOS="-h" lists its flags
+	$(GO) run ./e2e/chaos $(CHAOS)
 
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME
