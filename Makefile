@@ -19,6 +19,7 @@ BENCH_COUNT ?= 10
 BENCH_PKGS ?= ./...
 BENCH_OUT ?= dist/bench.txt
 STUDY ?=
+SITE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -113,6 +114,10 @@ bench-smoke: build ## direct, a minimal relay and the gateway, whole and prefill
 .PHONY: study
 study: ## routing policies over a public trace and simulated engines in virtual time; STUDY="-h" lists its flags
 	$(GO) run ./bench/study $(STUDY)
+
+.PHONY: bench-site
+bench-site: build ## goal Q6 with real processes: 8 ingresses and 3 selectors against one; SITE="-h" lists its flags
+	$(GO) run ./bench/site $(SITE)
 
 ##@ Check
 

@@ -48,14 +48,15 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	w := &work{Workload: mooncake.Workload(path, trace, o.rate, o.spread), lines: trace, bodies: bodies(trace)}
+	w := &work{Workload: mooncake.Workload(path, trace, o.rate, o.spread), lines: trace, bodies: bodies(trace, o.prompts)}
 	t := table{o: o, work: w, version: version}
 	t.describe(stdout)
+	n := int(o.sites())
 	rng := rand.New(rand.NewPCG(o.seed, 1))
 	for round := range o.rounds {
 		seed := o.seed + uint64(round)
-		for _, i := range rng.Perm(len(o.policies) * int(sites)) {
-			policy, s := o.policies[i/int(sites)], site(i%int(sites))
+		for _, i := range rng.Perm(len(o.policies) * n) {
+			policy, s := o.policies[i/n], site(i%n)
 			m, err := measure(ctx, o, w, s, policy, seed)
 			if err != nil {
 				return fmt.Errorf("%s, %s, round %d: %w", policy, s.name(o), round+1, err)

@@ -62,7 +62,7 @@ func measure(ctx context.Context, o *options, w *work, s site, policy string, se
 	if err := st.settle(ctx, client); err != nil {
 		return nil, err
 	}
-	before, err := st.usage()
+	before, err := st.spent()
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func measure(ctx context.Context, o *options, w *work, s site, policy string, se
 		return nil, err
 	}
 	m := &measurement{length: time.Since(begin), commands: st.commands}
-	after, err := st.usage()
+	after, err := st.spent()
 	if err != nil {
 		return nil, err
 	}
@@ -113,19 +113,19 @@ func (m *measurement) count(o *options, w *work, workers []string, done []exchan
 	m.Summary = study.DefaultMeasure().Summarize(w.Workload, r)
 }
 
-// usage is what all processes had used of CPUs at a moment.
-type usage struct {
+// spent is what all processes had used of CPUs at a moment.
+type spent struct {
 	parts [parts][]procstat.Reading
 	all   procstat.Reading // with this process
 }
 
-func (st *stand) usage() (usage, error) {
+func (st *stand) spent() (spent, error) {
 	byPart, err := st.read()
 	if err != nil {
-		return usage{}, err
+		return spent{}, err
 	}
 	all, err := procstat.System().Read(os.Getpid())
-	return usage{parts: byPart, all: all}, err
+	return spent{parts: byPart, all: all}, err
 }
 
 const (
@@ -141,11 +141,11 @@ func (st *stand) settle(ctx context.Context, client *http.Client) error {
 	defer cancel()
 	tick := time.NewTicker(settleEvery)
 	defer tick.Stop()
-	body := []byte(`{"model":"` + model + `","prompt":[3],"max_tokens":1,"ignore_eos":true,"stream":true,"stream_options":{"include_usage":true}}`)
+	body := []byte(`{"model":"` + model + `","prompt":"x","max_tokens":1,"ignore_eos":true,"stream":true,"stream_options":{"include_usage":true}}`)
 	for _, target := range st.targets() {
 		for {
 			var x exchange
-			err := x.run(ctx, client, &shot{url: target, body: body, output: 1}, time.Now())
+			err := x.run(ctx, client, &shot{url: target, body: body, prompt: 1, output: 1}, time.Now())
 			if err == nil && !x.degraded {
 				break
 			}

@@ -27,10 +27,12 @@ type options struct {
 	rate      float64
 	spread    bool
 	scale     float64
+	prompts   string
 	policies  []string
 	engines   int
 	ingresses int
 	selectors int
+	private   bool
 	rounds    int
 	seed      uint64
 }
@@ -50,12 +52,14 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	set.StringVar(&o.trace, "trace", "", "trace `file` in the form of the Mooncake release (default: $"+mooncake.Variable+", then shared/data/"+mooncake.File+" here or above)")
 	set.IntVar(&o.first, "first", 1700, "only the first `n` requests; 0: all")
 	set.Float64Var(&o.rate, "rate", 1, "how many times faster than in the trace requests arrive, in the engines' time")
-	set.BoolVar(&o.spread, "spread", false, "requests with the same timestamp arrive evenly until the next one, instead of together")
+	set.BoolVar(&o.spread, "spread", true, "requests with the same timestamp arrive evenly until the next one; together, they wait for the CPUs of this machine")
 	set.Float64Var(&o.scale, "time-scale", 0.2, "how long a second of the engines and of the trace takes; 10 s should be whole seconds then, as polls come every so many")
+	set.StringVar(&o.prompts, "prompts", text, "`form` of prompts: text or tokens, which cost the engines five times as much CPU time to read")
 	names := set.String("policies", policy.CacheAware+","+policy.RoundRobin, "`names` of policies, with commas")
 	set.IntVar(&o.engines, "engines", study.DefaultConfig().Workers, "simulated engines")
 	set.IntVar(&o.ingresses, "ingresses", 8, "ingresses, of which chance gives each request one")
 	set.IntVar(&o.selectors, "selectors", 3, "replicas of the selector")
+	set.BoolVar(&o.private, "private", false, "also as many gateways as ingresses which know nothing of each other: what the goal is missed by")
 	set.IntVar(&o.rounds, "rounds", 1, "runs of each policy on each site")
 	set.Uint64Var(&o.seed, "seed", 1, "seed of the first round: which ingress gets which request, and in which order runs come")
 	if err := set.Parse(args); err != nil {
@@ -90,6 +94,9 @@ func (o *options) validate() error {
 	if !(o.scale > 0) {
 		errs = append(errs, fmt.Errorf("-time-scale is %v: it must be above 0", o.scale))
 	}
+	if o.prompts != text && o.prompts != tokens {
+		errs = append(errs, fmt.Errorf("-prompts is %q: it must be %s or %s", o.prompts, text, tokens))
+	}
 	for _, name := range o.policies {
 		if !slices.Contains(policy.Names(), name) {
 			errs = append(errs, fmt.Errorf("-policies: there is no policy %q", name))
@@ -104,6 +111,14 @@ func (o *options) validate() error {
 }
 
 func (o *options) program(name string) string { return filepath.Join(o.bin, name) }
+
+// sites are those that are compared.
+func (o *options) sites() site {
+	if o.private {
+		return sites
+	}
+	return private
+}
 
 // pollSeconds is poll as the gateway is told it: whole seconds of real time.
 func (o *options) pollSeconds() int {

@@ -19,7 +19,7 @@ var (
 	errStatus = errors.New("another status than 200")
 	errBroken = errors.New("a stream that ended early")
 	errEvent  = errors.New("an error event")
-	errLength = errors.New("an answer of another length")
+	errLength = errors.New("another length of prompt or answer")
 )
 
 // exchange is what became of a shot. Times count from its intended moment.
@@ -76,50 +76,42 @@ func (x *exchange) run(ctx context.Context, client *http.Client, s *shot, moment
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("%w: %d", errStatus, resp.StatusCode)
 	}
-	output, err := x.follow(resp.Body, moment)
-	if err == nil && output != s.output {
-		err = fmt.Errorf("%w: %d tokens, want %d", errLength, output, s.output)
+	u, err := x.follow(resp.Body, moment)
+	if err == nil && (u.Prompt != s.prompt || u.Output != s.output) {
+		err = fmt.Errorf("%w: %d and %d tokens, want %d and %d", errLength, u.Prompt, u.Output, s.prompt, s.output)
 	}
+	x.cached = u.Details.Cached
 	return err
 }
 
-// follow reads the events of an answer up to its end, and returns how many tokens
-// the engine says that it has.
-func (x *exchange) follow(body io.Reader, moment time.Time) (output int, err error) {
+// usage is what an engine counted of an exchange, in tokens.
+type usage struct {
+	Prompt  int `json:"prompt_tokens"`
+	Output  int `json:"completion_tokens"`
+	Details struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+// follow reads the events of an answer up to its end.
+func (x *exchange) follow(body io.Reader, moment time.Time) (u usage, err error) {
 	for lines := bufio.NewScanner(body); lines.Scan(); {
 		event, ok := bytes.CutPrefix(lines.Bytes(), []byte("data: "))
 		switch {
 		case !ok:
 		case bytes.HasPrefix(event, []byte(`{"error"`)):
-			return 0, fmt.Errorf("%w: %s", errEvent, event)
+			return u, fmt.Errorf("%w: %s", errEvent, event)
 		case bytes.Equal(event, []byte("[DONE]")):
 			x.latency = time.Since(moment)
 			_, err := io.Copy(io.Discard, body) // so that the connection can be used again
-			return output, err
+			return u, err
 		case x.ttft == 0:
 			x.ttft = time.Since(moment)
 		case bytes.Contains(event, []byte(`"usage":{`)):
-			if output, err = x.count(event); err != nil {
-				return 0, err
+			if err := json.Unmarshal(event, &struct{ Usage *usage }{&u}); err != nil {
+				return u, fmt.Errorf("reading %q: %w", event, err)
 			}
 		}
 	}
-	return 0, errBroken
-}
-
-// count reads an event with the engine's counts.
-func (x *exchange) count(event []byte) (output int, err error) {
-	var e struct {
-		Usage struct {
-			Output  int `json:"completion_tokens"`
-			Details struct {
-				Cached int `json:"cached_tokens"`
-			} `json:"prompt_tokens_details"`
-		} `json:"usage"`
-	}
-	if err := json.Unmarshal(event, &e); err != nil {
-		return 0, fmt.Errorf("reading %q: %w", event, err)
-	}
-	x.cached = e.Usage.Details.Cached
-	return e.Usage.Output, nil
+	return u, errBroken
 }

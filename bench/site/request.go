@@ -17,23 +17,36 @@ type work struct {
 	bodies [][]byte // of POST /v1/completions
 }
 
-// bodies renders the requests of a trace: prompts as token ids, answers of exactly
-// the trace's length, streamed, with the engine's count of cached tokens at the end.
-func bodies(trace []mooncake.Line) [][]byte {
+// Forms of prompts.
+const (
+	text   = "text"
+	tokens = "tokens"
+)
+
+// bodies renders the requests of a trace: prompts in the given form, answers of
+// exactly the trace's length, streamed, with the engine's count of cached tokens at
+// the end. The engines make of a prompt's text as many tokens as the trace has.
+func bodies(trace []mooncake.Line, form string) [][]byte {
 	all := make([][]byte, len(trace))
 	var ids []uint32
 	for i := range trace {
-		ids = trace[i].Tokens(ids[:0])
-		const digits = 6 // of an id, with its comma
-		b := make([]byte, 0, digits*len(ids)+200)
-		b = append(b, `{"model":"`+model+`","prompt":[`...)
-		for j, id := range ids {
-			if j > 0 {
-				b = append(b, ',')
+		l := &trace[i]
+		const each = 6 // characters of a token, about
+		b := make([]byte, 0, each*l.Input+200)
+		b = append(b, `{"model":"`+model+`","prompt":`...)
+		if form == text {
+			b = append(b, '"')
+			b = l.Text(b, mooncake.CharsPerToken*l.Input)
+			b[len(b)-1] = '"' // in place of the last blank, which would be a token by itself
+		} else {
+			ids = l.Tokens(ids[:0])
+			for j, id := range ids {
+				b = append(b, "[,"[min(j, 1)])
+				b = strconv.AppendUint(b, uint64(id), 10)
 			}
-			b = strconv.AppendUint(b, uint64(id), 10)
+			b = append(b, ']')
 		}
-		all[i] = fmt.Appendf(b, `],"max_tokens":%d,"ignore_eos":true,"temperature":0,"stream":true,"stream_options":{"include_usage":true}}`, trace[i].Output)
+		all[i] = fmt.Appendf(b, `,"max_tokens":%d,"ignore_eos":true,"temperature":0,"stream":true,"stream_options":{"include_usage":true}}`, l.Output)
 	}
 	return all
 }
@@ -43,6 +56,7 @@ type shot struct {
 	at     time.Duration // since the begin, in real time
 	url    string
 	body   []byte
+	prompt int // tokens that the engine must count
 	output int // tokens that the answer must have
 }
 
@@ -52,7 +66,7 @@ func (w *work) shots(o *options, targets []string, seed uint64) []shot {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	all := make([]shot, len(w.Requests))
 	for i, r := range w.Requests {
-		all[i] = shot{at: o.real(r.At), url: targets[rng.IntN(len(targets))], body: w.bodies[i], output: r.Output}
+		all[i] = shot{at: o.real(r.At), url: targets[rng.IntN(len(targets))], body: w.bodies[i], prompt: r.Prompt, output: r.Output}
 	}
 	return all
 }

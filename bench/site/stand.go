@@ -21,16 +21,21 @@ type site int
 
 // The sites that are compared: the others with the first.
 const (
-	one site = iota
-	many
+	one     site = iota
+	many         // ingresses, selectors and what they meet on
+	private      // as many gateways as there are ingresses, which know nothing of each other
 	sites
 )
 
 func (s site) name(o *options) string {
-	if s == one {
+	switch s {
+	case many:
+		return fmt.Sprintf("%d x %d", o.ingresses, o.selectors)
+	case private:
+		return fmt.Sprintf("%d, private", o.ingresses)
+	default:
 		return "one process"
 	}
-	return fmt.Sprintf("%d x %d", o.ingresses, o.selectors)
 }
 
 // part is one kind of the processes.
@@ -41,7 +46,7 @@ const (
 	engines part = iota
 	natsServer
 	selectors
-	ingresses // on the site of one process that process
+	ingresses // or whole gateways
 	parts
 )
 
@@ -83,8 +88,12 @@ func newStand(ctx context.Context, o *options, s site, policy string) (_ *stand,
 	}
 	routing := o.routing(policy)
 	workers := append([]string{"--worker-urls"}, st.workers...)
-	if s == one {
-		return st, st.start(ctx, o, ingresses, 1, gatewayProgram, "/readiness", func(at netip.AddrPort) []string {
+	if s != many {
+		n := 1
+		if s == private {
+			n = o.ingresses
+		}
+		return st, st.start(ctx, o, ingresses, n, gatewayProgram, "/readiness", func(at netip.AddrPort) []string {
 			return slices.Concat([]string{"launch"}, api(at), routing, workers)
 		})
 	}

@@ -47,17 +47,17 @@ func (t *table) describe(w io.Writer) {
 	for _, b := range t.work.bodies {
 		body += len(b)
 	}
-	fmt.Fprintf(w, "%s: %d requests in %s at %g times its rate; a second takes %g s: %s, %.1f/s, bodies of %d KB on average\n",
-		t.work.Name, n, length.Round(time.Second), o.rate, o.scale, o.real(length).Round(time.Second), float64(n)/o.real(length).Seconds(), body/n>>10)
+	fmt.Fprintf(w, "%s: %d requests in %s at %g times its rate; a second takes %g s: %s, %.1f/s, prompts as %s, %d KB on average\n",
+		t.work.Name, n, length.Round(time.Second), o.rate, o.scale, o.real(length).Round(time.Second), float64(n)/o.real(length).Seconds(), o.prompts, body/n>>10)
 	fmt.Fprintf(w, "%d engines, asked for their loads every %v; all times below are the engines' own\n\n", o.engines, o.site().Poll)
 }
 
 // print writes the tables and what became of the goal. The error is that of answers
 // that were missing or wrong.
 func (t *table) print(w io.Writer, virtual []study.Block) error {
-	measure, real := study.DefaultMeasure(), t.blocks()
+	measure, live := study.DefaultMeasure(), t.blocks()
 	fmt.Fprintln(w, "Real processes")
-	if err := study.PrintSites(w, measure, real); err != nil {
+	if err := study.PrintSites(w, measure, live); err != nil {
 		return err
 	}
 	fmt.Fprintln(w, "\nVirtual time, the same requests and engines")
@@ -65,7 +65,7 @@ func (t *table) print(w io.Writer, virtual []study.Block) error {
 		return err
 	}
 	fmt.Fprintln(w, "\nReal as a multiple of virtual")
-	if err := t.printAgreement(w, real, virtual); err != nil {
+	if err := t.printAgreement(w, live, virtual); err != nil {
 		return err
 	}
 	fmt.Fprintln(w, "\nThe runs: the generator's lateness and CPU time, real")
@@ -73,7 +73,7 @@ func (t *table) print(w io.Writer, virtual []study.Block) error {
 		return err
 	}
 	t.printCommands(w)
-	return t.conclude(w, real)
+	return t.conclude(w, live)
 }
 
 // blocks are the runs in the form of the study.
@@ -81,7 +81,7 @@ func (t *table) blocks() []study.Block {
 	var all []study.Block
 	for _, policy := range t.o.policies {
 		b := study.Block{Name: policy}
-		for s := range sites {
+		for s := range t.o.sites() {
 			row := study.Row{Name: s.name(t.o)}
 			for _, m := range t.runs[policy][s] {
 				row.Runs = append(row.Runs, m.Summary)
@@ -106,10 +106,10 @@ func p50(s study.Summary) float64  { return s.P50.Seconds() }
 func p99(s study.Summary) float64  { return s.P99.Seconds() }
 func hits(s study.Summary) float64 { return s.Hits }
 
-func (t *table) printAgreement(w io.Writer, real, virtual []study.Block) error {
+func (t *table) printAgreement(w io.Writer, live, virtual []study.Block) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(tw, "policy\tsite\thits\tTTFT p50\tp99\timbalance\t\n")
-	for i, b := range real {
+	for i, b := range live {
 		for s, row := range b.Rows {
 			of := func(value func(study.Summary) float64) string {
 				base := stats.Of(series(virtual[i].Rows[s], value)).Median
@@ -129,7 +129,7 @@ func (t *table) printRuns(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(tw, "policy\tsite\tround\tTTFT p50, ms\tlate p50, ms\tp99, ms\tfailed\tdegraded\tCPUs busy, %\tengines, s\tNATS\tselectors\tingresses\tgenerator\t\n")
 	for _, policy := range t.o.policies {
-		for s := range sites {
+		for s := range t.o.sites() {
 			for round, m := range t.runs[policy][s] {
 				fmt.Fprintf(tw, "%s\t%s\t%d\t%.1f\t%.2f\t%.2f%s\t%d\t%d\t%.0f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", policy, s.name(t.o), round+1,
 					millis(m.p50), millis(stats.Quantile(m.late, 0.5)), millis(stats.Quantile(m.late, 0.99)), mark(m), m.Failed, m.degraded, 100*m.busy(),
@@ -154,7 +154,7 @@ func mark(m *measurement) string {
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 func (t *table) printCommands(w io.Writer) {
-	for s := range sites {
+	for s := range t.o.sites() {
 		fmt.Fprintf(w, "\n%s\n", s.name(t.o))
 		for _, c := range t.runs[t.o.policies[0]][s][0].commands {
 			fmt.Fprintln(w, "  "+c)
@@ -163,18 +163,18 @@ func (t *table) printCommands(w io.Writer) {
 }
 
 // conclude says what became of the goal, policy by policy.
-func (t *table) conclude(w io.Writer, real []study.Block) error {
+func (t *table) conclude(w io.Writer, live []study.Block) error {
 	fmt.Fprintln(w)
 	var faults []string
-	for _, b := range real {
+	for _, b := range live {
 		slow := stats.Of(stats.Ratios(series(b.Rows[many], p99), series(b.Rows[one], p99)))
 		hit := stats.Of(stats.Ratios(series(b.Rows[many], hits), series(b.Rows[one], hits)))
 		verdict := "met"
 		if slow.Median > mostP99 || hit.N > 0 && hit.Median < leastHits {
 			verdict = "missed"
 		}
-		for _, runs := range t.runs[b.Name] {
-			if slices.ContainsFunc(runs, func(m *measurement) bool { return m.void(0.5) }) {
+		for s, runs := range t.runs[b.Name] {
+			if site(s) != private && slices.ContainsFunc(runs, func(m *measurement) bool { return m.void(0.5) }) {
 				verdict = "void: the generator was late by more than a fifth of a p50"
 			}
 			for _, m := range runs {

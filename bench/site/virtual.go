@@ -29,28 +29,36 @@ func (o *options) site() study.Config {
 
 // inVirtualTime runs the work on the same sites in virtual time.
 func inVirtualTime(ctx context.Context, o *options, w *work, progress io.Writer) ([]study.Block, error) {
-	single := o.site()
-	several := single
-	several.Ingresses, several.Selectors = o.ingresses, o.selectors
-	several.Select, several.Bus = o.virtual(selectTakes), o.virtual(messageTakes)
-	trial := study.Trial{Site: single, Work: w.Workload, Measure: study.DefaultMeasure(), Rounds: o.rounds, Progress: progress}
+	all := [sites]study.Site{{Config: o.site()}, {Config: o.site()}, {Config: o.site()}}
+	for s := range all {
+		all[s].Name = site(s).name(o)
+	}
+	m, p := &all[many], &all[private]
+	m.Ingresses, m.Selectors, m.Select, m.Bus = o.ingresses, o.selectors, o.virtual(selectTakes), o.virtual(messageTakes)
+	p.Ingresses, p.Selectors, p.Private = o.ingresses, o.ingresses, true
+	trial := study.Trial{Work: w.Workload, Measure: study.DefaultMeasure(), Rounds: o.rounds, Progress: progress}
 	var contenders []study.Contender
 	for _, name := range o.policies {
 		cfg := study.FlagDefaults()
 		cfg.Policy = name
 		contenders = append(contenders, study.Contender{
-			Name: name, New: study.Built(cfg), Inputs: func(i int, req *policy.Request) { inputs(&w.lines[i], req) },
+			Name: name, New: study.Built(cfg), Inputs: func(i int, req *policy.Request) { inputs(&w.lines[i], o.prompts, req) },
 		})
 	}
-	blocks, err := trial.CompareSites(ctx, []study.Site{{Name: one.name(o), Config: single}, {Name: many.name(o), Config: several}}, contenders)
+	blocks, err := trial.CompareSites(ctx, all[:o.sites()], contenders)
 	if err != nil {
 		return nil, fmt.Errorf("in virtual time: %w", err)
 	}
 	return blocks, nil
 }
 
-// inputs is what an ingress tells of a prompt that comes as tokens.
-func inputs(l *mooncake.Line, req *policy.Request) {
+// inputs is what an ingress tells of a prompt in the given form, cut where it is cut.
+func inputs(l *mooncake.Line, form string, req *policy.Request) {
+	if form == text {
+		req.Text = string(l.Text(nil, wire.MaxText))
+		req.Chars = int64(l.Input)*mooncake.CharsPerToken - 1
+		return
+	}
 	ids := l.Tokens(make([]uint32, 0, l.Input))
 	req.TokenIDs = ids[:min(len(ids), wire.MaxTokenIDs)]
 	req.Tokens = int64(l.Input)
