@@ -18,8 +18,7 @@ import (
 // measurement is what one run of one policy on one site gave.
 type measurement struct {
 	study.Summary                      // in the engines' time
-	late          []time.Duration      // of the generator, ascending
-	p50           time.Duration        // of the time to the first token, in real time
+	late, ttft    []time.Duration      // of the generator, and to the first token: real, ascending
 	degraded      int                  // answers chosen without a selector
 	firstFault    error                // of those that failed
 	length        time.Duration        // of the run
@@ -28,9 +27,11 @@ type measurement struct {
 	commands      []string
 }
 
-// void says whether the generator was too late for the latencies to mean anything:
-// by more than a fifth of the median, at the quantile q.
-func (m *measurement) void(q float64) bool { return stats.Quantile(m.late, q) > m.p50/5 }
+// void says whether the generator was too late for the times at quantile q to mean
+// anything: by more than a fifth of them.
+func (m *measurement) void(q float64) bool {
+	return stats.Quantile(m.late, q) > stats.Quantile(m.ttft, q)/5
+}
 
 // busy is the part of all CPUs that everything here used together.
 func (m *measurement) busy() float64 {
@@ -43,7 +44,8 @@ func (m *measurement) busy() float64 {
 
 // String is a line of progress.
 func (m *measurement) String() string {
-	return fmt.Sprintf("%.0f s, %d failed, %d degraded, CPUs %.0f %% busy", m.length.Seconds(), m.Failed, m.degraded, 100*m.busy())
+	return fmt.Sprintf("%.0f s, hits %.3f, TTFT p50 %.3f s, p99 %.3f s, %d failed, %d degraded, late p99 %v, CPUs %.0f %% busy", m.length.Seconds(),
+		m.Hits, m.P50.Seconds(), m.P99.Seconds(), m.Failed, m.degraded, stats.Quantile(m.late, 0.99).Round(time.Millisecond), 100*m.busy())
 }
 
 // answerWithin bounds a single exchange.
@@ -90,7 +92,6 @@ func measure(ctx context.Context, o *options, w *work, s site, policy string, se
 // count reduces the exchanges to figures.
 func (m *measurement) count(o *options, w *work, workers []string, done []exchange) {
 	r := &study.Result{Engine: o.site().Engine, Workers: len(workers), Outcomes: make([]study.Outcome, len(done))}
-	var ttft []time.Duration
 	for i, x := range done {
 		r.Outcomes[i] = study.Outcome{
 			Worker: slices.Index(workers, x.worker), TTFT: o.virtual(x.ttft), Latency: o.virtual(x.latency), Cached: x.cached, Err: x.err,
@@ -101,15 +102,14 @@ func (m *measurement) count(o *options, w *work, workers []string, done []exchan
 			}
 			continue
 		}
-		ttft = append(ttft, x.ttft)
+		m.ttft = append(m.ttft, x.ttft)
 		m.late = append(m.late, x.late)
 		if x.degraded {
 			m.degraded++
 		}
 	}
-	slices.Sort(ttft)
+	slices.Sort(m.ttft)
 	slices.Sort(m.late)
-	m.p50 = stats.Quantile(ttft, 0.5)
 	m.Summary = study.DefaultMeasure().Summarize(w.Workload, r)
 }
 

@@ -36,14 +36,14 @@ func TestMeasure(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if m.Failed != 0 || m.degraded != 0 || len(m.late) != len(w.Requests) {
-				t.Errorf("%d failed (%v), %d degraded, %d timed, want all of %d well", m.Failed, m.firstFault, m.degraded, len(m.late), len(w.Requests))
+			if m.Failed != 0 || m.degraded != 0 || len(m.ttft) != len(w.Requests) {
+				t.Errorf("%d failed (%v), %d degraded, %d timed, want all of %d well", m.Failed, m.firstFault, m.degraded, len(m.ttft), len(w.Requests))
 			}
 			if m.Hits <= 0 || m.OfIdeal > 1 {
 				t.Errorf("hits %.3f, %.3f of the ideal: conversations share more than nothing, and no more than there is", m.Hits, m.OfIdeal)
 			}
-			if m.P50 <= 0 || m.P50 > m.P99 || m.p50 > m.P50 {
-				t.Errorf("p50 %v and p99 %v of the engines, p50 %v here", m.P50, m.P99, m.p50)
+			if m.P50 <= 0 || m.P50 > m.P99 || m.ttft[0] >= m.P50 {
+				t.Errorf("p50 %v and p99 %v of the engines, the least %v here", m.P50, m.P99, m.ttft[0])
 			}
 			for kind, used := range m.cpu {
 				if used <= 0 {

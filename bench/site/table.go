@@ -127,12 +127,13 @@ func (t *table) printAgreement(w io.Writer, live, virtual []study.Block) error {
 
 func (t *table) printRuns(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(tw, "policy\tsite\tround\tTTFT p50, ms\tlate p50, ms\tp99, ms\tfailed\tdegraded\tCPUs busy, %\tengines, s\tNATS\tselectors\tingresses\tgenerator\t\n")
+	fmt.Fprint(tw, "policy\tsite\tround\tTTFT p50, ms\tp99, ms\tlate p50, ms\tp99, ms\tfailed\tdegraded\tCPUs busy, %\tengines, s\tNATS\tselectors\tingresses\tgenerator\t\n")
 	for _, policy := range t.o.policies {
 		for s := range t.o.sites() {
 			for round, m := range t.runs[policy][s] {
-				fmt.Fprintf(tw, "%s\t%s\t%d\t%.1f\t%.2f\t%.2f%s\t%d\t%d\t%.0f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", policy, s.name(t.o), round+1,
-					millis(m.p50), millis(stats.Quantile(m.late, 0.5)), millis(stats.Quantile(m.late, 0.99)), mark(m), m.Failed, m.degraded, 100*m.busy(),
+				fmt.Fprintf(tw, "%s\t%s\t%d\t%.1f\t%.1f%s\t%.2f\t%.2f\t%d\t%d\t%.0f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t\n", policy, s.name(t.o), round+1,
+					millis(stats.Quantile(m.ttft, 0.5)), millis(stats.Quantile(m.ttft, 0.99)), mark(m),
+					millis(stats.Quantile(m.late, 0.5)), millis(stats.Quantile(m.late, 0.99)), m.Failed, m.degraded, 100*m.busy(),
 					m.cpu[engines].Seconds(), m.cpu[natsServer].Seconds(), m.cpu[selectors].Seconds(), m.cpu[ingresses].Seconds(), m.own.Seconds())
 			}
 		}
@@ -140,7 +141,7 @@ func (t *table) printRuns(w io.Writer) error {
 	return tw.Flush()
 }
 
-// mark is what is said of a run whose figures are not to be believed.
+// mark is what is said of a run whose times, or whose p99, are not to be believed.
 func mark(m *measurement) string {
 	switch {
 	case m.void(0.5):

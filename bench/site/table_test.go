@@ -13,7 +13,7 @@ import (
 // missing are an error whatever became of it.
 func TestConclude(t *testing.T) {
 	run := func(p99 time.Duration, hits float64) *measurement {
-		return &measurement{Summary: study.Summary{Requests: 100, Hits: hits, P99: p99}, p50: 50 * time.Millisecond, late: []time.Duration{time.Millisecond}}
+		return &measurement{Summary: study.Summary{Requests: 100, Hits: hits, P99: p99}, ttft: []time.Duration{50 * time.Millisecond}, late: []time.Duration{time.Millisecond}}
 	}
 	late := run(time.Second, 0.5)
 	late.late = []time.Duration{11 * time.Millisecond}
