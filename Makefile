@@ -20,6 +20,7 @@ BENCH_PKGS ?= ./...
 BENCH_OUT ?= dist/bench.txt
 STUDY ?=
 CHAOS ?=
+SITE ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -118,6 +119,10 @@ bench-smoke: build ## direct, a minimal relay and the gateway, whole and prefill
 .PHONY: study
 study: ## routing policies over a public trace and simulated engines in virtual time; STUDY="-h" lists its flags
 	$(GO) run ./bench/study $(STUDY)
+
+.PHONY: bench-site
+bench-site: build ## goal Q6 with real processes: 8 ingresses and 3 selectors against one; SITE="-h" lists its flags
+	$(GO) run ./bench/site $(SITE)
 
 ##@ Check
 

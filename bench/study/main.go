@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"smg/bench/study/mooncake"
 	"smg/study"
 )
 
@@ -47,7 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	work := workload(o, trace)
+	work := mooncake.Workload(o.trace, trace, o.rate, o.spread)
 	trial := study.Trial{Site: o.site, Work: work, Measure: o.measure, Rounds: o.rounds, Progress: stderr}
 	if o.sites {
 		return trialOfSites(ctx, o, &trial, chosen, stdout)

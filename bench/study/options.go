@@ -5,19 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 
 	"smg/bench/study/mooncake"
 	"smg/study"
-)
-
-// The trace is looked for in this order: the flag, the variable, and a folder
-// shared/data here or in a folder above.
-const (
-	traceVariable = "SMG_TRACE"
-	traceFile     = "mooncake-conversation.jsonl"
 )
 
 // options is what the command line sets.
@@ -37,7 +27,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	o := &options{site: study.DefaultConfig(), measure: study.DefaultMeasure()}
 	set := flag.NewFlagSet("study", flag.ContinueOnError)
 	set.SetOutput(stderr)
-	set.StringVar(&o.trace, "trace", "", "trace `file` in the form of the Mooncake release (default: $"+traceVariable+", then shared/data/"+traceFile+" here or above)")
+	set.StringVar(&o.trace, "trace", "", "trace `file` in the form of the Mooncake release (default: $"+mooncake.Variable+", then shared/data/"+mooncake.File+" here or above)")
 	set.Float64Var(&o.rate, "rate", defaultRate, "how many times faster than in the trace requests arrive")
 	set.BoolVar(&o.spread, "spread", false, "requests with the same timestamp arrive evenly until the next one, instead of together")
 	set.IntVar(&o.first, "first", 0, "only the first `n` requests; 0: all")
@@ -89,50 +79,10 @@ func (o *options) validate() error {
 
 // read reads the trace.
 func (o *options) read() ([]mooncake.Line, error) {
-	path, err := o.find()
+	path, err := mooncake.Find(o.trace)
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("opening the trace: %w", err)
-	}
-	defer f.Close()
-	lines, err := mooncake.Read(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if o.first > 0 {
-		lines = lines[:min(o.first, len(lines))]
-	}
 	o.trace = path
-	return lines, nil
-}
-
-func (o *options) find() (string, error) {
-	if o.trace != "" {
-		return o.trace, nil
-	}
-	if path := os.Getenv(traceVariable); path != "" {
-		return path, nil
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", fmt.Errorf("looking for the trace: %w", err)
-	}
-	for {
-		path := filepath.Join(dir, "shared", "data", traceFile)
-		_, err := os.Stat(path)
-		if err == nil {
-			return path, nil
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return "", fmt.Errorf("looking for the trace: %w", err)
-		}
-		above := filepath.Dir(dir)
-		if above == dir {
-			return "", fmt.Errorf("there is no shared/data/%s here or above: name the trace with -trace FILE or %s; it comes with the Mooncake release (kvcache-ai/Mooncake)", traceFile, traceVariable)
-		}
-		dir = above
-	}
+	return mooncake.Load(path, o.first)
 }

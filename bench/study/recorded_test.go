@@ -35,7 +35,7 @@ func TestARecordedTraceIsTheTrace(t *testing.T) {
 		t.Fatal(err)
 	}
 	const output = 9
-	work := workload(o, trace)
+	work := mooncake.Workload(o.trace, trace, o.rate, o.spread)
 	for i := range work.Requests {
 		work.Requests[i].Output = output
 	}

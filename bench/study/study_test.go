@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
@@ -173,63 +172,6 @@ func TestStudyFails(t *testing.T) {
 	}
 }
 
-func TestFind(t *testing.T) {
-	above := t.TempDir()
-	data, deep := filepath.Join(above, "shared", "data"), filepath.Join(above, "repository", "bench")
-	for _, dir := range []string{data, deep} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Chdir(deep)
-	t.Setenv(traceVariable, "")
-	if _, err := (&options{}).find(); err == nil || !strings.Contains(err.Error(), "-trace FILE") {
-		t.Errorf("without a trace: error %v, want a hint", err)
-	}
-	path := filepath.Join(data, traceFile)
-	if err := os.WriteFile(path, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := (&options{}).find(); err != nil || !same(t, got, path) {
-		t.Errorf("above: %q, %v, want %q", got, err, path)
-	}
-	t.Setenv(traceVariable, "variable.jsonl")
-	if got, err := (&options{}).find(); got != "variable.jsonl" || err != nil {
-		t.Errorf("variable: %q, %v", got, err)
-	}
-	if got, err := (&options{trace: "flag.jsonl"}).find(); got != "flag.jsonl" || err != nil {
-		t.Errorf("flag: %q, %v", got, err)
-	}
-}
-
-func same(t *testing.T, a, b string) bool {
-	t.Helper()
-	x, err := os.Stat(a)
-	if err != nil {
-		t.Fatal(err)
-	}
-	y, err := os.Stat(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return os.SameFile(x, y)
-}
-
-func TestSpread(t *testing.T) {
-	var requests []study.Request
-	for _, at := range []time.Duration{0, 0, 0, 3, 9, 9, 9} {
-		requests = append(requests, study.Request{At: at * time.Second})
-	}
-	spread(requests)
-	var got []time.Duration
-	for _, r := range requests {
-		got = append(got, r.At/time.Second)
-	}
-	if diff := cmp.Diff([]time.Duration{0, 1, 2, 3, 9, 9, 9}, got); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-}
-
 // TestTrace holds the reader to what is known of the public trace, and the study to
 // what any of its results must show. It is skipped where the trace is not at hand.
 func TestTrace(t *testing.T) {
@@ -237,7 +179,7 @@ func TestTrace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path, err := o.find()
+	path, err := mooncake.Find(o.trace)
 	if err != nil {
 		t.Skip(err)
 	}
@@ -256,7 +198,7 @@ func TestTrace(t *testing.T) {
 			different[id] = true
 		}
 	}
-	work := workload(o, lines)
+	work := mooncake.Workload(o.trace, lines, o.rate, o.spread)
 	got := []int{len(lines), ids, len(different), mooncake.Common(lines), work.Blocks()}
 	if diff := cmp.Diff([]int{12031, 288500, 182790, 1, 288500}, got); diff != "" {
 		t.Errorf("requests, blocks, different ones, common ones, blocks of the workload (-want +got):\n%s", diff)

@@ -1,18 +1,19 @@
-package main
+package mooncake
 
 import (
 	"path/filepath"
 	"strings"
 	"time"
 
-	"smg/bench/study/mooncake"
 	"smg/sim"
 	"smg/study"
 )
 
-// workload is the trace as it arrives.
-func workload(o *options, lines []mooncake.Line) *study.Workload {
-	w := &study.Workload{Name: strings.TrimSuffix(filepath.Base(o.trace), ".jsonl"), BlockSize: mooncake.BlockSize, Requests: make([]study.Request, len(lines))}
+// Workload is the trace of a file as it arrives: rate times as fast as in the trace.
+// If even is set, requests of the same moment arrive evenly until the next moment,
+// instead of together; those of the last moment stay together.
+func Workload(path string, lines []Line, rate float64, even bool) *study.Workload {
+	w := &study.Workload{Name: strings.TrimSuffix(filepath.Base(path), ".jsonl"), BlockSize: BlockSize, Requests: make([]study.Request, len(lines))}
 	for i := range lines {
 		l := &lines[i]
 		r := study.Request{At: l.At(), Prompt: l.Input, Output: l.Output, Blocks: make([]sim.BlockHash, len(l.Full()))}
@@ -21,18 +22,16 @@ func workload(o *options, lines []mooncake.Line) *study.Workload {
 		}
 		w.Requests[i] = r
 	}
-	if o.spread {
+	if even {
 		spread(w.Requests)
 		w.Name += ", spread"
 	}
 	for i := range w.Requests {
-		w.Requests[i].At = time.Duration(float64(w.Requests[i].At) / o.rate)
+		w.Requests[i].At = time.Duration(float64(w.Requests[i].At) / rate)
 	}
 	return w
 }
 
-// spread lets requests of the same moment arrive evenly until the next moment. Those
-// of the last moment stay together.
 func spread(requests []study.Request) {
 	for begin := 0; begin < len(requests); {
 		end := begin
