@@ -15,24 +15,25 @@ import (
 
 // Select has a worker picked for the leg, and begins the lease on it: by the
 // selector replica ranked first for the ask, by the next one if that is not ready or
-// late, or from the client's own copy of the fleet when none answers. On error nothing is
-// counted. The error is one of package worker's Err values, possibly wrapped,
+// late, or from the client's own copy of the fleet when none answers. A pick of a
+// process that is known to have been replaced is turned down and asked for anew, under
+// another plan number, which is then in ask.Lease. On error nothing is counted. The
+// error is one of package worker's Err values, possibly wrapped,
 // wire.ErrSelectionUnavailable or the context's.
 func (c *Client) Select(ctx context.Context, ask *wire.Select) (wire.Pick, error) {
-	if err := ctx.Err(); err != nil {
-		return wire.Pick{}, err
-	}
 	l := c.legs[ask.Lease.Leg]
 	if l == nil {
 		return wire.Pick{}, fmt.Errorf("the %s leg: %w", ask.Lease.Leg, worker.ErrNoWorkers)
 	}
-	r := round{c: c, l: l, ask: ask}
-	defer r.end()
-	pick, reason, err := c.fromSelector(ctx, &r)
-	if reason != "" {
-		pick, err = c.fromCopy(l, ask, reason)
-	} else if err == nil {
-		c.recovered(l, ask.Lease.Leg)
+	pick, err := c.choose(ctx, l, ask)
+	for again := 1; err == nil && !pick.Degraded && c.Outdated(ask.Lease.Leg, pick.Worker.ID, pick.Epoch); again++ {
+		l.wake(l.writer.LateReply(ask.Lease))
+		ask.Lease = c.plans.Lease(c.plans.Next(), ask.Lease.Leg, ask.Lease.Item)
+		if again == mostAgain {
+			pick, err = c.fromCopy(l, ask, reasonOutdated)
+		} else {
+			pick, err = c.choose(ctx, l, ask)
+		}
 	}
 	if err != nil {
 		return wire.Pick{}, err
@@ -44,6 +45,26 @@ func (c *Client) Select(ctx context.Context, ask *wire.Select) (wire.Pick, error
 	return pick, nil
 }
 
+// mostAgain is how often a selector that knows less than this client may pick, before
+// the client picks by itself.
+const mostAgain = 3
+
+// choose has a worker picked, and begins nothing.
+func (c *Client) choose(ctx context.Context, l *leg, ask *wire.Select) (wire.Pick, error) {
+	if err := ctx.Err(); err != nil {
+		return wire.Pick{}, err
+	}
+	r := round{c: c, l: l, ask: ask}
+	defer r.end()
+	pick, reason, err := c.fromSelector(ctx, &r)
+	if reason != "" {
+		pick, err = c.fromCopy(l, ask, reason)
+	} else if err == nil {
+		c.recovered(l, ask.Lease.Leg)
+	}
+	return pick, err
+}
+
 // Reasons for which a worker is chosen without a selector.
 const (
 	reasonNone      = "no_selector"  // no replica is ranked
@@ -52,6 +73,7 @@ const (
 	reasonNotReady  = "not_ready"    // no replica is ready
 	reasonNoMessage = "disconnected" // the message bus is gone
 	reasonTooMuch   = "unsendable"   // the message bus does not take what is to be asked
+	reasonOutdated  = "outdated"     // the selector has not heard of a restart that is known here
 )
 
 // fromSelector asks the leg's replicas in their order. A reason says that none of
