@@ -20,7 +20,6 @@ type restartable struct {
 	at   int
 	args []string
 	peer int // where other engines meet it
-
 }
 
 // startEngine starts an engine with args, to which the flag for a free port where

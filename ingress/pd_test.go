@@ -377,7 +377,7 @@ func TestDisagg(t *testing.T) {
 		t.Run("F27_prefill_restarts_before_dispatch_"+string(kind), func(t *testing.T) {
 			d := startPD(t, kind)
 			fault(t, d.pd.All(), simctl.Rule{Match: simctl.Match{Path: "/none"}}) // records what comes
-			plans := uint64(1) // that the selector picks for before it has heard of the restart
+			plans := uint64(1)                                                    // that the selector picks for before it has heard of the restart
 			d.selector.epoch = func(w *worker.Spec) uint64 {
 				if w.Leg == worker.Prefill && d.selector.plans > plans {
 					return 6

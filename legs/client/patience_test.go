@@ -74,20 +74,24 @@ func TestPatience(t *testing.T) {
 	}{
 		{"nobody is late", nil, n(50, fate{At: 0})},
 		{
-			"a pause in a burst", [][2]time.Duration{{0, 150 * ms}},
+			"a pause in a burst",
+			[][2]time.Duration{{0, 150 * ms}},
 			concat(n(50, fate{Took: 150 * ms}), n(50, fate{At: 50 * ms, Took: 100 * ms}), n(1, fate{At: 151 * ms})),
 		},
 		{
-			"pauses again and again", [][2]time.Duration{{0, 150 * ms}, {200 * ms, 390 * ms}, {400 * ms, 590 * ms}},
+			"pauses again and again",
+			[][2]time.Duration{{0, 150 * ms}, {200 * ms, 390 * ms}, {400 * ms, 590 * ms}},
 			concat(n(9, fate{Took: 150 * ms}), n(9, fate{At: 200 * ms, Took: 190 * ms}), n(9, fate{At: 400 * ms, Took: 190 * ms})),
 		},
 		{
-			"silent from a burst on", [][2]time.Duration{{0, time.Hour}},
+			"silent from a burst on",
+			[][2]time.Duration{{0, time.Hour}},
 			concat(n(50, fate{Took: 200 * ms, Degraded: true}), n(50, fate{At: 201 * ms, Degraded: true})),
 		},
 		{
 			// The first two find it out, and it is left alone for 1 s, then for 2 s.
-			"silent, one after the other", [][2]time.Duration{{0, time.Hour}},
+			"silent, one after the other",
+			[][2]time.Duration{{0, time.Hour}},
 			[]fate{
 				{0, 200 * ms, true},
 				{250 * ms, 200 * ms, true},
@@ -99,11 +103,13 @@ func TestPatience(t *testing.T) {
 		},
 		{
 			// At 200 ms one has waited in vain: of those who came at 190 ms one waits as well.
-			"found out by one of them", [][2]time.Duration{{0, time.Hour}},
+			"found out by one of them",
+			[][2]time.Duration{{0, time.Hour}},
 			concat(n(1, fate{Took: 200 * ms, Degraded: true}), n(1, fate{At: 190 * ms, Took: 200 * ms, Degraded: true}), n(5, fate{At: 190 * ms, Took: 25 * ms, Degraded: true})),
 		},
 		{
-			"an answer, however late, and everybody waits again", [][2]time.Duration{{0, 210 * ms}, {250 * ms, 400 * ms}},
+			"an answer, however late, and everybody waits again",
+			[][2]time.Duration{{0, 210 * ms}, {250 * ms, 400 * ms}},
 			concat(n(1, fate{Took: 200 * ms, Degraded: true}), n(20, fate{At: 250 * ms, Took: 150 * ms})),
 		},
 	}
