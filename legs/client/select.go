@@ -25,44 +25,48 @@ func (c *Client) Select(ctx context.Context, ask *wire.Select) (wire.Pick, error
 	if l == nil {
 		return wire.Pick{}, fmt.Errorf("the %s leg: %w", ask.Lease.Leg, worker.ErrNoWorkers)
 	}
-	pick, err := c.choose(ctx, l, ask)
-	for again := 1; err == nil && !pick.Degraded && c.Outdated(ask.Lease.Leg, pick.Worker.ID, pick.Epoch); again++ {
-		l.wake(l.writer.LateReply(ask.Lease))
-		ask.Lease = c.plans.Lease(c.plans.Next(), ask.Lease.Leg, ask.Lease.Item)
-		if again == mostAgain {
-			pick, err = c.fromCopy(l, ask, reasonOutdated)
-		} else {
-			pick, err = c.choose(ctx, l, ask)
+	for again := 0; ; again++ {
+		pick, outdated, err := c.selectOnce(ctx, l, ask, again == mostAgain)
+		if !outdated {
+			return pick, err
 		}
+		ask.Lease = c.plans.Lease(c.plans.Next(), ask.Lease.Leg, ask.Lease.Item)
 	}
-	if err != nil {
-		return wire.Pick{}, err
-	}
-	c.remember(l, ask, &pick)
-	l.wake(l.writer.Begin(worker.Lease{
-		ID: ask.Lease, Worker: pick.Worker.ID, Tokens: pick.Tokens, Key: worker.Scoped(ask.Model, ask.Keys.Counted()), Probe: pick.Probe,
-	}))
-	return pick, nil
 }
 
 // mostAgain is how often a selector that knows less than this client may pick, before
 // the client picks by itself.
 const mostAgain = 3
 
-// choose has a worker picked, and begins nothing.
-func (c *Client) choose(ctx context.Context, l *leg, ask *wire.Select) (wire.Pick, error) {
+// selectOnce has a worker picked and begins the lease on it, unless the pick is of a
+// former process. alone asks no selector.
+func (c *Client) selectOnce(ctx context.Context, l *leg, ask *wire.Select, alone bool) (pick wire.Pick, outdated bool, err error) {
 	if err := ctx.Err(); err != nil {
-		return wire.Pick{}, err
+		return wire.Pick{}, false, err
 	}
 	r := round{c: c, l: l, ask: ask}
-	defer r.end()
-	pick, reason, err := c.fromSelector(ctx, &r)
+	defer r.end() // after the lease has begun
+	reason := reasonOutdated
+	if !alone {
+		pick, reason, err = c.fromSelector(ctx, &r)
+	}
 	if reason != "" {
 		pick, err = c.fromCopy(l, ask, reason)
 	} else if err == nil {
 		c.recovered(l, ask.Lease.Leg)
 	}
-	return pick, err
+	switch {
+	case err != nil:
+		return wire.Pick{}, false, err
+	case !pick.Degraded && c.Outdated(ask.Lease.Leg, pick.Worker.ID, pick.Epoch):
+		l.wake(l.writer.LateReply(ask.Lease))
+		return wire.Pick{}, true, nil
+	}
+	c.remember(l, ask, &pick)
+	l.wake(l.writer.Begin(worker.Lease{
+		ID: ask.Lease, Worker: pick.Worker.ID, Tokens: pick.Tokens, Key: worker.Scoped(ask.Model, ask.Keys.Counted()), Probe: pick.Probe,
+	}))
+	return pick, false, nil
 }
 
 // Reasons for which a worker is chosen without a selector.
