@@ -23,7 +23,6 @@ type Candidate struct {
 const (
 	defaultPriority = 50 // of a worker that nobody gave another
 	defaultSource   = "default"
-	engineSource    = "engine"
 )
 
 // SpecOf is what is known of a worker before it answers: its defaults under its
@@ -88,7 +87,7 @@ func merged(asked *worker.Spec, found Found) *worker.Spec {
 	s.Labels = labels
 	if s.BootstrapPort == 0 && s.Leg == worker.Prefill && s.Runtime == worker.SGLang && labels[modeLabel] == worker.Prefill.String() {
 		if port, err := strconv.ParseUint(labels[portLabel], 10, 16); err == nil && port > 0 {
-			s.BootstrapPort, s.BootstrapSource = uint16(port), engineSource
+			s.BootstrapPort, s.BootstrapSource = uint16(port), worker.EngineSource
 		}
 	}
 	return s

@@ -14,7 +14,7 @@ import (
 func (x *exchange) attempts(rt *route, r *http.Request) error {
 	var tried []worker.ID
 	retry := &x.srv.cfg.Retry
-	replans := 1 // for connections that died unused, not charged as attempts
+	replans := 1 // for connections that died unused and workers that were restarted, not charged as attempts
 	for n := 0; ; n++ {
 		x.last = n+1 >= retry.Attempts
 		x.timing.begin(x.elapsed())
@@ -76,6 +76,9 @@ func (x *exchange) dispatch(rt *route, r *http.Request, p *Plan, attempt int) er
 		}
 	}()
 	if err := x.overloaded(p); err != nil {
+		return err
+	}
+	if err := x.outdated(p); err != nil {
 		return err
 	}
 	switch {

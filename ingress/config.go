@@ -17,8 +17,8 @@ import (
 type Selector interface {
 	// Plan draws the identity of a new plan: a lease id without leg and item.
 	Plan() worker.LeaseID
-	// Select picks a worker and begins the lease ask.Lease on it. On error nothing
-	// is counted. The error is one of package worker's Err values, possibly
+	// Select picks a worker and begins the lease ask.Lease on it, which may be another
+	// one afterwards. On error nothing is counted. The error is one of package worker's Err values, possibly
 	// wrapped, wire.ErrSelectionUnavailable or the context's.
 	Select(ctx context.Context, ask *wire.Select) (wire.Pick, error)
 	// Head says that the answer to a call which probes a half-open breaker has begun
@@ -44,6 +44,9 @@ type Fleet interface {
 	// Overloaded says whether overload protection keeps requests from a worker now. It
 	// is asked for every call.
 	Overloaded(id worker.ID) bool
+	// Outdated says whether a worker is another process now than that of an epoch; 0 is
+	// an epoch that is not known.
+	Outdated(leg worker.Leg, id worker.ID, epoch uint64) bool
 	// Readiness is whether the fleet can serve, and how many of all workers are
 	// ready. Probes call it: it must neither lock nor walk the registry.
 	Readiness() (ready bool, healthy, total int)

@@ -45,7 +45,8 @@ type fakeSelector struct {
 	open    map[worker.LeaseID]int
 	ends    map[worker.LeaseID][]ending
 	begun   int
-	probes  bool // every pick probes a half-open breaker
+	probes  bool                      // every pick probes a half-open breaker
+	epoch   func(*worker.Spec) uint64 // of picks; nil: unknown
 	heads   []worker.LeaseID
 }
 
@@ -87,7 +88,11 @@ func (f *fakeSelector) Select(ctx context.Context, ask *wire.Select) (wire.Pick,
 	}
 	f.begun++
 	f.open[ask.Lease]++
-	return wire.Pick{Worker: w, Policy: "round_robin", Probe: f.probes}, nil
+	pick := wire.Pick{Worker: w, Policy: "round_robin", Probe: f.probes}
+	if f.epoch != nil {
+		pick.Epoch = f.epoch(w)
+	}
+	return pick, nil
 }
 
 func (f *fakeSelector) Head(id worker.LeaseID) {
@@ -160,6 +165,7 @@ type fakeFleet struct {
 	selector *fakeSelector
 	ready    atomic.Bool
 	vetoed   sync.Map // IDs of workers that are overloaded
+	epochs   sync.Map // of workers, by their IDs
 }
 
 func (f *fakeFleet) Workers() []*worker.Worker { return f.workers }
@@ -168,6 +174,11 @@ func (f *fakeFleet) Active(worker.ID) int      { return f.selector.active() }
 func (f *fakeFleet) Overloaded(id worker.ID) bool {
 	_, ok := f.vetoed.Load(id)
 	return ok
+}
+
+func (f *fakeFleet) Outdated(_ worker.Leg, id worker.ID, epoch uint64) bool {
+	now, ok := f.epochs.Load(id)
+	return ok && now.(uint64) > epoch
 }
 
 func (f *fakeFleet) Readiness() (ready bool, healthy, total int) {

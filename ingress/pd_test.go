@@ -373,6 +373,49 @@ func TestDisagg(t *testing.T) {
 		}
 		d.quiet(t)
 	})
+	for _, kind := range []simhttp.Kind{simhttp.SGLang, simhttp.VLLM} {
+		t.Run("F27_prefill_restarts_before_dispatch_"+string(kind), func(t *testing.T) {
+			d := startPD(t, kind)
+			fault(t, d.pd.All(), simctl.Rule{Match: simctl.Match{Path: "/none"}}) // records what comes
+			plans := uint64(1)                                                    // that the selector picks for before it has heard of the restart
+			d.selector.epoch = func(w *worker.Spec) uint64 {
+				if w.Leg == worker.Prefill && d.selector.plans > plans {
+					return 6
+				}
+				return 5
+			}
+			for _, e := range d.pd.Prefill {
+				d.fleet.epochs.Store(worker.IDOf(e.URL), uint64(6))
+			}
+			status, _, answer := d.asks(t, "/v1/chat/completions", fmt.Sprintf(chatBody, ""))
+			if status != http.StatusOK || d.selector.plans != 2 {
+				t.Errorf("status %d after %d plans, want 200 after 2: %s", status, d.selector.plans, answer)
+			}
+			sent := 0
+			for _, e := range d.pd.All() {
+				records, err := e.Records(t.Context(), "/v1/chat/completions")
+				if err != nil {
+					t.Fatal(err)
+				}
+				sent += len(records)
+			}
+			if sent != 2 {
+				t.Errorf("%d requests were sent, want those of the second plan", sent)
+			}
+			d.quiet(t)
+			for id, e := range d.selector.ends {
+				if id.Plan == 1 && e[0] != (ending{worker.Neutral, true}) {
+					t.Errorf("lease %v ended as %+v, want one that never got there and blames nobody", id, e[0])
+				}
+			}
+			plans = 1 << 30 // and again, and again
+			status, header, answer := d.asks(t, "/v1/chat/completions", fmt.Sprintf(chatBody, ""))
+			if status != http.StatusServiceUnavailable || header.Get("X-Smg-Error-Code") != "no_available_workers" || !strings.Contains(answer, "restarted") || d.selector.plans != 4 {
+				t.Errorf("status %d after %d plans: %s", status, d.selector.plans, answer)
+			}
+			d.idle()
+		})
+	}
 	t.Run("client_fields_never_reach_an_engine", func(t *testing.T) {
 		d := startPD(t, simhttp.SGLang)
 		fault(t, d.pd.All(), simctl.Rule{Match: simctl.Match{Path: "/none"}})

@@ -158,6 +158,7 @@ func (x *exchange) choose(c *call, items []body.Item, tried []worker.ID, ask *wi
 		q.fill(ask, x.srv.reads(c.lease.Leg))
 	}
 	c.pick, err = x.srv.selector.Select(&x.ctx, ask)
+	c.lease = ask.Lease
 	return err
 }
 
@@ -182,6 +183,25 @@ func refusal(calls []*call, errs []error, first int, model string) *problem {
 		}
 	}
 	return selectionProblem(errs[first], calls[first].lease.Leg, model)
+}
+
+// outdated looks once more at the workers of a plan of several legs, just before
+// anything of it is sent: one that was picked first may have been restarted while
+// others were picked, and is not where they would meet it. The request is planned anew.
+func (x *exchange) outdated(p *Plan) error {
+	for c := range p.calls() {
+		w := c.pick.Worker
+		if c.leg() == worker.Regular || !x.srv.fleet.Outdated(c.leg(), w.ID, c.pick.Epoch) {
+			continue
+		}
+		for c := range p.calls() {
+			c.end(worker.Neutral, true)
+		}
+		again := gatewayProblem(http.StatusServiceUnavailable, "no_available_workers", "%s worker %s was restarted since it was chosen", c.leg(), w.URL)
+		again.leg, again.retryable, again.stale = c.leg(), true, true
+		return again
+	}
+	return nil
 }
 
 // fit sees that the picked workers can hand over to each other, and lets go of

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"smg/bus"
@@ -18,6 +19,7 @@ import (
 type keeping struct {
 	*worker.Keeper
 	spec   *worker.Spec
+	epoch  uint64 // of what the policies remember of the worker
 	reason string // of the last bad probe, for the log
 
 	every    time.Duration // between load polls, 0 for none
@@ -79,6 +81,7 @@ func (s *Service) add(specs ...*worker.Spec) {
 			s.keepers[spec.ID] = k
 			if rec, ok := s.registry.Record(spec.ID); ok {
 				k.Hear(rec)
+				k.epoch = rec.Epoch
 			}
 		} else if !k.spec.RegisteredAt.Equal(spec.RegisteredAt) {
 			s.tell(k.Replaced(s.now()))
@@ -91,10 +94,7 @@ func (s *Service) add(specs ...*worker.Spec) {
 	s.publish()
 	s.mu.Unlock()
 	s.tick(false)
-	select {
-	case s.poke <- struct{}{}:
-	default: // poked already
-	}
+	s.wake()
 }
 
 func (s *Service) remove(id worker.ID) {
@@ -119,7 +119,19 @@ func (s *Service) kept(k *keeping) bool { return s.keepers[k.spec.ID] == k }
 func (s *Service) tell(rec worker.Record, publish bool) {
 	if publish {
 		s.news = append(s.news, rec)
+		if k := s.keepers[rec.Worker]; k != nil {
+			s.renewed(k, rec.Epoch)
+		}
 	}
+}
+
+// renewed has the policies forget what a worker's process held once another one is
+// known to be behind its URL. s.mu is held.
+func (s *Service) renewed(k *keeping, epoch uint64) {
+	if k.epoch != 0 && epoch > k.epoch {
+		s.book.Replaced(k.spec.ID)
+	}
+	k.epoch = max(k.epoch, epoch)
 }
 
 // publish installs and sends the news. Whoever calls tell calls it before giving
@@ -164,19 +176,27 @@ func (s *Service) probeDue(ctx context.Context, probing *sync.WaitGroup) {
 			<-s.probes
 			continue
 		}
-		url := k.spec.URL
+		spec := k.spec
 		probing.Go(func() {
 			defer func() { <-s.probes }()
-			s.probe(ctx, k, epoch, url)
+			s.probe(ctx, k, epoch, spec)
 		})
 	}
 }
 
+// identifyTimeout bounds the question which process a worker is: whether it is well
+// does not wait for that.
+const identifyTimeout = time.Second
+
 // probe asks one worker and tells its keeper.
-func (s *Service) probe(ctx context.Context, k *keeping, epoch uint64, url string) {
+func (s *Service) probe(ctx context.Context, k *keeping, epoch uint64, spec *worker.Spec) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Keeper.Health.Timeout)
 	defer cancel()
-	err := s.prober.Health(ctx, url, s.cfg.Endpoint)
+	err := s.prober.Health(ctx, spec.URL, s.cfg.Endpoint)
+	f := worker.Finding{OK: err == nil, Refused: errors.Is(err, syscall.ECONNREFUSED), Moves: spec.BootstrapSource == worker.EngineSource}
+	if f.OK {
+		f.Process = s.process(ctx, spec)
+	}
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return // the service stops: this says nothing about the worker
 	}
@@ -186,13 +206,43 @@ func (s *Service) probe(ctx context.Context, k *keeping, epoch uint64, url strin
 		return
 	}
 	before := k.Record().Status
-	rec, changed := k.Probe(epoch, err == nil, s.now())
+	rec, changed := k.Probed(epoch, f, s.now())
 	s.tell(rec, changed)
 	s.publish()
-	if before != rec.Status {
+	if before != rec.Status || rec.Epoch != epoch {
 		s.turnedReady()
 	}
+	if changed && rec.Epoch != epoch {
+		s.log.Info("worker was restarted", k.attrs()...)
+	}
 	s.logProbe(k, err, before, rec.Status)
+}
+
+// process is which process a worker is, as far as it says so in time.
+func (s *Service) process(ctx context.Context, spec *worker.Spec) worker.Process {
+	ctx, cancel := context.WithTimeout(ctx, identifyTimeout)
+	defer cancel()
+	p, err := s.identify(ctx, spec)
+	if err != nil {
+		s.log.Debug("a worker does not say which process it is", slog.String("worker", spec.URL), slog.Any("error", err))
+		return worker.Process{}
+	}
+	return p
+}
+
+// suspect has a worker probed now to which a connection was refused. s.mu is held.
+func (s *Service) suspect(k *keeping, now time.Time) {
+	if k.Suspect(now) {
+		s.wake()
+	}
+}
+
+// wake has the loop send the probes that are due.
+func (s *Service) wake() {
+	select {
+	case s.poke <- struct{}{}:
+	default: // poked already
+	}
 }
 
 // logProbe writes a line when a worker's status, or the reason why it fails, has

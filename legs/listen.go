@@ -39,6 +39,9 @@ func (s *Service) onLeases(b *worker.Batch) {
 		}
 		if k := s.keepers[e.Worker]; k != nil {
 			s.tell(k.Outcome(e, now))
+			if e.Unreached && e.Outcome == worker.Failure {
+				s.suspect(k, now)
+			}
 		}
 	}
 	s.publish()
@@ -68,6 +71,7 @@ func (s *Service) onState(m *wire.Records, stream bool) {
 		whole = whole && rec.Follows(k.Record())
 		held, answer := k.Hear(rec)
 		heard = append(heard, held)
+		s.renewed(k, held.Epoch)
 		s.tell(held, answer)
 	}
 	s.registry.InstallAll(heard)

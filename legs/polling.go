@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"syscall"
 	"time"
 
 	"smg/worker"
@@ -154,6 +155,9 @@ func (s *Service) poll(ctx context.Context, p loadPoll) {
 	}
 	s.logPoll(p.k, err)
 	s.logVeto(p.k)
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		s.suspect(p.k, s.now())
+	}
 }
 
 // stays says whether a poll still makes sense.

@@ -24,6 +24,12 @@ type Prober interface {
 	Health(ctx context.Context, url, endpoint string) error
 }
 
+// Identifier is a [Prober] that can tell the processes behind a worker's URL apart. It
+// is safe for concurrent use.
+type Identifier interface {
+	Identify(ctx context.Context, s *worker.Spec) (worker.Process, error)
+}
+
 // Config is what one replica of a leg's selector is.
 type Config struct {
 	Cluster wire.Cluster
@@ -59,6 +65,7 @@ type Service struct {
 	cfg       Config
 	bus       *bus.Conn
 	prober    Prober
+	identify  func(context.Context, *worker.Spec) (worker.Process, error)
 	loads     func(*worker.Spec) LoadSource // nil: nobody is polled
 	recorder  Recorder
 	log       *slog.Logger
@@ -116,6 +123,10 @@ func New(cfg Config, d Deps) (*Service, error) {
 		probes: make(chan struct{}, maxProbes), poke: make(chan struct{}, 1),
 		lanes: newLanes(), turned: make(chan struct{}, 1), newsDue: stoppedTimer(),
 		asked: sync.Pool{New: func() any { return new(asked) }}, keySeed: maphash.MakeSeed(),
+	}
+	s.identify = func(context.Context, *worker.Spec) (worker.Process, error) { return worker.Process{}, nil }
+	if i, ok := d.Prober.(Identifier); ok {
+		s.identify = i.Identify
 	}
 	if d.Pins != nil {
 		s.pins = &sharing{
@@ -201,7 +212,7 @@ func (s *Service) Select(ask *wire.Select) (wire.Pick, error) {
 	if c.err != nil {
 		return s.told(ask, pool.Model(), wire.Pick{}, c.err, now)
 	}
-	pick := wire.Pick{Worker: c.Worker.Spec, Probe: c.Probe, Policy: name, Branch: c.Branch, Tokens: c.Tokens}
+	pick := wire.Pick{Worker: c.Worker.Spec, Epoch: c.Worker.Record.Epoch, Probe: c.Probe, Policy: name, Branch: c.Branch, Tokens: c.Tokens}
 	return s.told(ask, pool.Model(), pick, nil, now)
 }
 

@@ -123,6 +123,10 @@ func recordings() []recording {
 			{Worker: testID(2), Epoch: 1, Term: 1, Keeper: 1, Seq: 1, Status: worker.Ready, Report: &Report{Load: worker.Report{Queued: worker.NotReported}}},
 		}},
 		{name: "state-least", codec: stateCodec, want: &Records{{Worker: testID(1), Keeper: 1, BreakerAge: -1}}},
+		{name: "state-process", codec: stateCodec, want: &Records{{
+			Worker: testID(1), Epoch: 1790000000000, Term: 3, Keeper: 1, Seq: 42, Status: worker.Ready, BreakerAge: 0,
+			Process: worker.Process{ID: 0xfedcba9876543210, BootstrapPort: 8998},
+		}}},
 		{name: "beat-full", codec: beatCodec, want: &Beat{
 			Replica: 0xfedcba9876543210, Leg: worker.Prefill, Ready: true, Draining: true,
 			Build: "0.1.0", Versions: []uint32{1, 2},

@@ -38,6 +38,7 @@ type State struct {
 	BreakerAge time.Duration // in this breaker state; negative when unknown
 	Overloaded bool
 	Report     *Report // nil: none
+	Process    worker.Process
 }
 
 // Report is a [worker.Report] between processes.
@@ -59,6 +60,7 @@ func StateOf(r worker.Record, now time.Time) *State {
 		Breaker:    r.Breaker,
 		BreakerAge: -1,
 		Overloaded: r.Overloaded,
+		Process:    r.Process,
 	}
 	if !r.BreakerSince.IsZero() {
 		s.BreakerAge = max(0, now.Sub(r.BreakerSince))
@@ -95,6 +97,7 @@ func (s *State) Record(now time.Time) worker.Record {
 		Status:     s.Status,
 		Breaker:    s.Breaker,
 		Overloaded: s.Overloaded,
+		Process:    s.Process,
 	}
 	if s.BreakerAge >= 0 {
 		r.BreakerSince = now.Add(-s.BreakerAge)
@@ -133,6 +136,9 @@ func encodeState(s *State) *wirepb.State {
 		Status:     toEnum[wirepb.Status](s.Status),
 		Breaker:    toEnum[wirepb.Breaker](s.Breaker),
 		Overloaded: s.Overloaded,
+
+		Process:       s.Process.ID,
+		BootstrapPort: uint32(s.Process.BootstrapPort),
 	}
 	if s.BreakerAge >= 0 {
 		us := uint64(s.BreakerAge.Microseconds())
@@ -200,6 +206,10 @@ func decodeState(m *wirepb.State) (*State, error) {
 		BreakerAge: -1,
 		Overloaded: m.Overloaded,
 	}
+	if m.BootstrapPort > math.MaxUint16 {
+		return nil, fmt.Errorf("bootstrap port %d", m.BootstrapPort)
+	}
+	s.Process = worker.Process{ID: m.Process, BootstrapPort: uint16(m.BootstrapPort)}
 	s.Status, _ = fromEnum(m.Status, worker.Draining)
 	s.Breaker, _ = fromEnum(m.Breaker, worker.HalfOpen)
 	if m.BreakerAgeUs != nil {

@@ -39,7 +39,10 @@ type Keeper struct {
 	circuit   circuit
 	health    health
 	polls     polling
-	probeDue  time.Time
+	refusals  int       // of connections in a row
+	between   bool      // the last probe was sent between two of the interval
+	nextProbe time.Time // of the interval
+	probeDue  time.Time // nextProbe or earlier
 	published time.Time
 }
 
@@ -109,9 +112,9 @@ func (k *Keeper) adopt(now time.Time) {
 	if k.cfg.Breaker.Disabled {
 		k.circuit.state = Closed
 	}
-	k.health = health{}
+	k.health, k.refusals = health{}, 0
 	k.polls.begin()
-	k.probeDue = now
+	k.nextProbe, k.probeDue = now, now
 }
 
 // publish numbers the record if it has to go out.
@@ -125,29 +128,58 @@ func (k *Keeper) publish(due bool, now time.Time) (Record, bool) {
 	return k.held, true
 }
 
-// nextEpoch follows old: in Unix milliseconds, but always higher.
-func nextEpoch(old uint64, now time.Time) uint64 {
-	return max(old+1, uint64(max(0, now.UnixMilli())))
-}
-
 // ProbeDue says whether a health probe is to be sent now, and counts it as sent.
-// The first is due at once, the next after the interval. Its result goes to Probe
-// together with the epoch for which it was sent.
+// The first is due at once, the next after the interval; one that is suspected to be
+// gone is probed in between. Its result goes to Probed together with the epoch for
+// which it was sent.
 func (k *Keeper) ProbeDue(now time.Time) (epoch uint64, due bool) {
 	if !k.active || k.cfg.Health.Disabled || k.held.Status == Draining || now.Before(k.probeDue) {
 		return 0, false
 	}
-	k.probeDue = now.Add(k.cfg.Health.Interval)
+	if k.between = now.Before(k.nextProbe); !k.between {
+		k.nextProbe = now.Add(k.cfg.Health.Interval)
+	}
+	k.probeDue = k.nextProbe
 	return k.held.Epoch, true
 }
 
-// Probe takes the result of a health probe. It is dropped if the process behind
-// the worker has been replaced since, or if somebody else keeps the worker now.
+// Probe is Probed of a probe that tells nothing but whether the worker is well.
 func (k *Keeper) Probe(epoch uint64, ok bool, now time.Time) (Record, bool) {
+	return k.Probed(epoch, Finding{OK: ok}, now)
+}
+
+// Probed takes what a health probe has found. It is dropped if the process behind the
+// worker has been replaced since, or if somebody else keeps the worker now. One that
+// finds another process begins a new epoch. Bad probes count towards the thresholds
+// once in the interval.
+func (k *Keeper) Probed(epoch uint64, f Finding, now time.Time) (Record, bool) {
 	if !k.active || epoch != k.held.Epoch || k.cfg.Health.Disabled {
 		return k.held, false
 	}
-	return k.become(k.health.observe(ok, k.held.Status, &k.cfg.Health), now)
+	publish := false
+	switch {
+	case f.OK:
+		if publish = k.another(f.Process); publish {
+			k.renew(now)
+		}
+		k.refusals = 0
+		if f.Process.ID != 0 && f.Process != k.held.Process {
+			k.held.Process, publish = f.Process, true
+		}
+	case f.Refused:
+		k.refused(now)
+	}
+	to := k.held.Status
+	if f.OK || !k.between {
+		to = k.health.observe(f.OK, to, &k.cfg.Health)
+	}
+	if f.Moves && to == Ready && k.refusals >= goneAfter {
+		to, k.health = NotReady, health{}
+	}
+	if rec, changed := k.become(to, now); changed {
+		return rec, true
+	}
+	return k.publish(publish, now)
 }
 
 // Drain marks a worker whose removal has begun.
@@ -191,23 +223,5 @@ func (k *Keeper) Report(rep *Report, overloaded bool, now time.Time) (Record, bo
 		return k.held, false
 	}
 	k.held.Report, k.held.Overloaded = rep, overloaded && rep != nil
-	return k.publish(true, now)
-}
-
-// Replaced says that another process has come behind the worker's URL: a new
-// epoch begins, of which nothing is known yet.
-func (k *Keeper) Replaced(now time.Time) (Record, bool) {
-	if !k.active {
-		return k.held, false
-	}
-	k.held.Epoch = nextEpoch(k.held.Epoch, now)
-	k.held.Status, k.held.Report, k.held.Overloaded = Pending, nil, false
-	if k.cfg.Health.Disabled {
-		k.held.Status = Ready
-	}
-	k.circuit = circuit{since: now}
-	k.health = health{}
-	k.polls.begin()
-	k.probeDue = now
 	return k.publish(true, now)
 }

@@ -45,6 +45,7 @@ type Record struct {
 	BreakerSince time.Time
 	Overloaded   bool
 	Report       *Report // nil: no report; never modified once set
+	Process      Process // that the epoch is of, as far as it has told
 }
 
 // Compare orders records by (Term, Keeper, Seq).

@@ -58,6 +58,9 @@ func (r *Registry) Put(specs ...*Spec) {
 			w.Record, w.Load = r.early[s.ID], r.fold.Load(s.ID)
 			delete(r.early, s.ID)
 		}
+		if old == nil || old.Spec.RegisteredAt.Equal(s.RegisteredAt) { // else its process is not yet heard of
+			w.Spec = w.Record.addressed(s)
+		}
 		r.hold(s.ID, w)
 		if i, twice := seen[s.ID]; twice {
 			changes[i].now = w
@@ -156,8 +159,11 @@ func (r *Registry) install(rec Record) (old, now *Worker, held Record, changed b
 		return old, nil, old.Record, false
 	}
 	rec = rec.withYounger(old.Record)
-	now = &Worker{Spec: old.Spec, Record: rec, Load: old.Load}
+	now = &Worker{Spec: rec.addressed(old.Spec), Record: rec, Load: old.Load}
 	r.hold(rec.Worker, now)
+	if old.Record.Epoch != 0 && rec.Epoch > old.Record.Epoch {
+		r.fold.Reported(rec.Worker, rec.BreakerSince) // what the process before was sent waits nowhere
+	}
 	if rec.Report != nil && (old.Record.Report == nil || old.Record.Report.PolledAt.Before(rec.Report.PolledAt)) {
 		r.fold.Reported(rec.Worker, rec.Report.PolledAt)
 	}
@@ -166,7 +172,8 @@ func (r *Registry) install(rec Record) (old, now *Worker, held Record, changed b
 
 // sameForPools says whether two records make the same pools.
 func sameForPools(a, b Record) bool {
-	return a.Status == b.Status && a.Breaker == b.Breaker && a.Overloaded == b.Overloaded && a.Report == b.Report && a.Epoch == b.Epoch
+	return a.Status == b.Status && a.Breaker == b.Breaker && a.Overloaded == b.Overloaded && a.Report == b.Report && a.Epoch == b.Epoch &&
+		a.Process == b.Process
 }
 
 // Record is the highest record heard for a worker.
@@ -178,6 +185,23 @@ func (r *Registry) Record(id ID) (Record, bool) {
 	}
 	rec, ok := r.early[id]
 	return rec, ok
+}
+
+// Outdated says whether the process behind a worker's URL is known to have been
+// replaced since the given epoch; 0 is unknown. It takes no lock for a worker that can
+// be chosen.
+func (r *Registry) Outdated(leg Leg, id ID, epoch uint64) bool {
+	if epoch == 0 {
+		return false
+	}
+	if p := (*r.pools.Load())[poolKey{leg, ""}]; p != nil {
+		s := p.set.Load()
+		if m := s.members.Index(id); m >= 0 && s.slot[m] >= 0 {
+			return s.available[s.slot[m]].Record.Epoch > epoch
+		}
+	}
+	rec, ok := r.Record(id)
+	return ok && rec.Epoch > epoch
 }
 
 // Records are those of a leg's registered workers, as far as keepers have published

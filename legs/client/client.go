@@ -82,7 +82,8 @@ type Client struct {
 	inbox    wire.Topic[wire.Reply]
 	metrics  *prometheus.CounterVec // degraded selections
 	waiting  waiting
-	late     time.Duration // hedgeAfter, but in tests
+	late     time.Duration                   // hedgeAfter, but in tests
+	post     func(*peer, *wire.Select) error // over the bus, but in tests
 	failures failures
 }
 
@@ -127,6 +128,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 		late:     hedgeAfter,
 		failures: failures{at: map[worker.ID]time.Time{}},
 	}
+	c.post = func(p *peer, ask *wire.Select) error { return bus.Request(c.bus, p.service, ask, c.inbox) }
 	if c.told == nil {
 		c.told = func(worker.ID, *worker.Spec) {}
 	}

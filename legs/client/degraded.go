@@ -86,7 +86,7 @@ func (c *Client) fromCopy(l *leg, ask *wire.Select, reason string) (wire.Pick, e
 		return wire.Pick{}, err
 	}
 	c.metrics.WithLabelValues(name, reason).Inc()
-	return wire.Pick{Worker: w.Spec, Policy: policy, Tokens: cmp.Or(ask.Tokens, meanTokens), Degraded: true}, nil
+	return wire.Pick{Worker: w.Spec, Epoch: w.Record.Epoch, Policy: policy, Tokens: cmp.Or(ask.Tokens, meanTokens), Degraded: true}, nil
 }
 
 // recovered notes that a selector decides again.

@@ -211,6 +211,12 @@ func (c *Client) Workers() []*worker.Worker { return c.registry.Workers() }
 // far as this copy knows.
 func (c *Client) Overloaded(id worker.ID) bool { return c.registry.Overloaded(id) }
 
+// Outdated says whether a worker was restarted since an epoch, as far as this copy
+// knows.
+func (c *Client) Outdated(leg worker.Leg, id worker.ID, epoch uint64) bool {
+	return c.registry.Outdated(leg, id, epoch)
+}
+
 // Active is the number of own calls in flight at a worker, on all legs.
 func (c *Client) Active(id worker.ID) int {
 	n := 0

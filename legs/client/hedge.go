@@ -14,9 +14,10 @@ import (
 // hedgeAfter is how long an answer may take before it counts as late.
 const hedgeAfter = 25 * time.Millisecond
 
-// maxSilent is how many selects of a leg may wait for the whole plan time-out: they
-// find out whether the replicas are gone. Everybody else stops waiting for them once
-// all that were asked are late.
+// maxSilent is how many selects of a leg may wait for the whole plan time-out once one
+// has waited in vain: they find out whether the replicas are gone. Everybody else then
+// stops waiting as soon as all that were asked are late. Before, everybody waits: a
+// replica that is busy, or paused for a moment, is no reason to do without one.
 const maxSilent = 2
 
 // mostAsked is how many replicas may have a select to answer at the same time.
@@ -33,7 +34,7 @@ const (
 	unsendable             // nobody can be asked this: the bus does not take it
 	left                   // the client has left
 	silent                 // nobody has answered within the plan time-out
-	impatient              // nobody has answered yet, and others wait already
+	impatient              // nobody has answered yet, and others have waited in vain
 )
 
 // round is one select's asking of its leg's replicas. The first that decides wins.
@@ -51,8 +52,8 @@ type round struct {
 
 // run asks one replica after the other: the next one at once when one is not ready,
 // and one more when the first is late. It gives up at the plan time-out, or once all
-// are late while others wait for the same leg. A reason says that nobody has
-// decided; otherwise pick and err are the decision.
+// are late and others have found them silent. A reason says that nobody has decided;
+// otherwise pick and err are the decision.
 func (r *round) run(ctx context.Context) (pick wire.Pick, reason string, err error) {
 	pick, r.ended, err = r.askNext()
 	if r.ended == asked {
@@ -149,10 +150,11 @@ func (r *round) await(ctx context.Context) (pick wire.Pick, s step, err error) {
 	}
 }
 
-// stay waits for those who are late, as long as few others do.
+// stay waits for those who are late: if somebody has waited for them in vain, only as
+// long as few others do.
 func (r *round) stay(ctx context.Context, timer *time.Timer) (pick wire.Pick, s step, err error) {
 	defer r.l.silent.Add(-1)
-	if r.l.silent.Add(1)+r.l.owed.Load() > maxSilent {
+	if waiting, owed := r.l.silent.Add(1), r.l.owed.Load(); owed > 0 && waiting+owed > maxSilent {
 		return pick, impatient, nil
 	}
 	timer.Reset(r.rest())

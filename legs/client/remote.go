@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"smg/bus"
 	"smg/wire"
 	"smg/worker"
 )
@@ -214,5 +213,5 @@ func (c *Client) onNobody(subject string) { c.waiting.nobody(subject) }
 // request asks a replica in another process.
 func (c *Client) request(one *wait, p *peer, ask *wire.Select) error {
 	c.waiting.add(one, p, c.now())
-	return bus.Request(c.bus, p.service, ask, c.inbox)
+	return c.post(p, ask)
 }

@@ -3,7 +3,6 @@ package client
 import (
 	"errors"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -139,28 +138,20 @@ func TestDegraded(t *testing.T) {
 			t.Error("a selector that is not there has picked")
 		}
 	})
-	t.Run("a silent selector holds up two requests at most", func(t *testing.T) {
+	t.Run("a silent selector is found out by those who ask at the time", func(t *testing.T) {
 		const timeout = 300 * time.Millisecond
 		f := start(t, false, far, func(c *Config, _ *Deps) { c.PlanTimeout = timeout })
 		f.known(t, 2)
 		f.replica(t, 9, "round_robin", func(*wire.Select) *wire.Reply { return nil })
-		var whole atomic.Int64
 		var wg sync.WaitGroup
 		for range 30 {
 			wg.Go(func() {
-				began := time.Now()
 				if !choose(t, f, worker.Key{}).Degraded {
 					t.Error("a silent selector has picked")
-				}
-				if time.Since(began) >= timeout {
-					whole.Add(1)
 				}
 			})
 		}
 		wg.Wait()
-		if n := whole.Load(); n > maxSilent {
-			t.Errorf("%d requests waited for the whole time-out, want at most %d", n, maxSilent)
-		}
 		if n := testutil.ToFloat64(f.metrics.WithLabelValues("regular", reasonSilent)); n != 30 {
 			t.Errorf("%v selections count as silent, want 30", n)
 		}

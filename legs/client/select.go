@@ -15,33 +15,58 @@ import (
 
 // Select has a worker picked for the leg, and begins the lease on it: by the
 // selector replica ranked first for the ask, by the next one if that is not ready or
-// late, or from the client's own copy of the fleet when none answers. On error nothing is
-// counted. The error is one of package worker's Err values, possibly wrapped,
+// late, or from the client's own copy of the fleet when none answers. A pick of a
+// process that is known to have been replaced is turned down and asked for anew, under
+// another plan number, which is then in ask.Lease. On error nothing is counted. The
+// error is one of package worker's Err values, possibly wrapped,
 // wire.ErrSelectionUnavailable or the context's.
 func (c *Client) Select(ctx context.Context, ask *wire.Select) (wire.Pick, error) {
-	if err := ctx.Err(); err != nil {
-		return wire.Pick{}, err
-	}
 	l := c.legs[ask.Lease.Leg]
 	if l == nil {
 		return wire.Pick{}, fmt.Errorf("the %s leg: %w", ask.Lease.Leg, worker.ErrNoWorkers)
 	}
+	for again := 0; ; again++ {
+		pick, outdated, err := c.selectOnce(ctx, l, ask, again == mostAgain)
+		if !outdated {
+			return pick, err
+		}
+		ask.Lease = c.plans.Lease(c.plans.Next(), ask.Lease.Leg, ask.Lease.Item)
+	}
+}
+
+// mostAgain is how often a selector that knows less than this client may pick, before
+// the client picks by itself.
+const mostAgain = 3
+
+// selectOnce has a worker picked and begins the lease on it, unless the pick is of a
+// former process. alone asks no selector.
+func (c *Client) selectOnce(ctx context.Context, l *leg, ask *wire.Select, alone bool) (pick wire.Pick, outdated bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return wire.Pick{}, false, err
+	}
 	r := round{c: c, l: l, ask: ask}
-	defer r.end()
-	pick, reason, err := c.fromSelector(ctx, &r)
+	defer r.end() // after the lease has begun
+	reason := reasonOutdated
+	if !alone {
+		pick, reason, err = c.fromSelector(ctx, &r)
+	}
 	if reason != "" {
 		pick, err = c.fromCopy(l, ask, reason)
 	} else if err == nil {
 		c.recovered(l, ask.Lease.Leg)
 	}
-	if err != nil {
-		return wire.Pick{}, err
+	switch {
+	case err != nil:
+		return wire.Pick{}, false, err
+	case !pick.Degraded && c.Outdated(ask.Lease.Leg, pick.Worker.ID, pick.Epoch):
+		l.wake(l.writer.LateReply(ask.Lease))
+		return wire.Pick{}, true, nil
 	}
 	c.remember(l, ask, &pick)
 	l.wake(l.writer.Begin(worker.Lease{
 		ID: ask.Lease, Worker: pick.Worker.ID, Tokens: pick.Tokens, Key: worker.Scoped(ask.Model, ask.Keys.Counted()), Probe: pick.Probe,
 	}))
-	return pick, nil
+	return pick, false, nil
 }
 
 // Reasons for which a worker is chosen without a selector.
@@ -52,6 +77,7 @@ const (
 	reasonNotReady  = "not_ready"    // no replica is ready
 	reasonNoMessage = "disconnected" // the message bus is gone
 	reasonTooMuch   = "unsendable"   // the message bus does not take what is to be asked
+	reasonOutdated  = "outdated"     // the selector has not heard of a restart that is known here
 )
 
 // fromSelector asks the leg's replicas in their order. A reason says that none of

@@ -36,6 +36,7 @@ type Server struct {
 	// What it shares with other engines.
 	peers         *http.Client
 	engineID      string
+	started       time.Time
 	rooms         *rooms
 	leases        *leases
 	embeds        *embedCache
@@ -78,12 +79,13 @@ func New(cfg Config, clock func() time.Time, log *slog.Logger) (*Server, error) 
 
 		peers:    newPeers(),
 		engineID: cfg.Disagg.EngineID,
+		started:  clock(),
 		rooms:    newRooms(),
 		embeds:   newEmbedCache(cfg.Disagg.ECDir),
 	}
 	if s.engineID == "" {
 		// Like the real one it is another after a restart.
-		s.engineID = simtext.HashID(cfg.Name, uint64(clock().UnixNano()))
+		s.engineID = simtext.HashID(cfg.Name, uint64(s.started.UnixNano()))
 	}
 	s.leases = newLeases(cfg.Disagg.Lease, s.expire)
 	s.conns = newConnTable(clock, func() time.Duration { return time.Duration(s.faults.get().KeepAlive) })

@@ -57,7 +57,7 @@ func (s *Server) serverInfo(w http.ResponseWriter, _ *http.Request) {
 		"max_req_input_len": core.Context() - 1, "chunked_prefill_size": core.ChunkTokens,
 		"disaggregation_mode": s.cfg.Disagg.Mode, "disaggregation_bootstrap_port": s.bootstrapPort(),
 		"disaggregation_transfer_backend": "mooncake", "disable_radix_cache": false, "enable_cache_report": true,
-		"is_embedding": false,
+		"is_embedding": false, "random_seed": s.started.UnixNano() & (1<<30 - 1), // drawn at the start
 		"internal_states": []map[string]any{{
 			"last_gen_throughput": r.GenThroughput, "effective_max_running_requests_per_dp": core.MaxRunning,
 		}},

@@ -81,6 +81,7 @@ type report struct {
 	absent bool
 	stats  *stats
 
+	started   time.Time // of the process
 	role      string
 	bootstrap int // requests that wait for a decode engine
 	transfers simctl.Transfers
@@ -105,7 +106,7 @@ func (r *report) decodeQueue() int {
 
 // report reads the load, in real time, with the numbers of the faults put in.
 func (s *Server) report() report {
-	r := report{stats: &s.stats, role: s.role(), bootstrap: int(s.bootstrapping.Load()), transfers: s.Transfers()}
+	r := report{stats: &s.stats, started: s.started, role: s.role(), bootstrap: int(s.bootstrapping.Load()), transfers: s.Transfers()}
 	s.driver.do(func(e *sim.Engine, now time.Duration) { r.Loads = e.Loads(now) })
 	if s.cfg.TimeScale > 0 {
 		r.GenThroughput /= s.cfg.TimeScale

@@ -52,6 +52,9 @@ func (s *Server) abortRequests(w http.ResponseWriter, r *http.Request) {
 }
 
 func vllmMetrics(m *metricsText, r report) {
+	const start = "process_start_time_seconds"
+	m.head(start, "gauge", "Start time of the process since unix epoch in seconds.")
+	fmt.Fprintf(m, "%s %s\n", start, number(float64(r.started.UnixMilli())/1e3))
 	m.labels = `engine="0",` + m.labels
 	m.gauge("vllm:num_requests_running", "Number of requests in model execution batches.", float64(r.Running))
 	m.gauge("vllm:num_requests_waiting", "Number of requests waiting to be processed.", float64(r.Waiting))

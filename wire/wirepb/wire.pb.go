@@ -880,17 +880,20 @@ func (x *Records) GetRecords() []*State {
 
 // State is what a worker's keeper says of it.
 type State struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Worker        []byte                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
-	Epoch         uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	Term          uint64                 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
-	Keeper        uint64                 `protobuf:"fixed64,4,opt,name=keeper,proto3" json:"keeper,omitempty"`
-	Seq           uint64                 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"`
-	Status        Status                 `protobuf:"varint,6,opt,name=status,proto3,enum=smg.v1.Status" json:"status,omitempty"`
-	Breaker       Breaker                `protobuf:"varint,7,opt,name=breaker,proto3,enum=smg.v1.Breaker" json:"breaker,omitempty"`
-	BreakerAgeUs  *uint64                `protobuf:"varint,8,opt,name=breaker_age_us,json=breakerAgeUs,proto3,oneof" json:"breaker_age_us,omitempty"` // in this breaker state
-	Overloaded    bool                   `protobuf:"varint,9,opt,name=overloaded,proto3" json:"overloaded,omitempty"`
-	Report        *Report                `protobuf:"bytes,10,opt,name=report,proto3" json:"report,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	Worker       []byte                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Epoch        uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
+	Term         uint64                 `protobuf:"varint,3,opt,name=term,proto3" json:"term,omitempty"`
+	Keeper       uint64                 `protobuf:"fixed64,4,opt,name=keeper,proto3" json:"keeper,omitempty"`
+	Seq          uint64                 `protobuf:"varint,5,opt,name=seq,proto3" json:"seq,omitempty"`
+	Status       Status                 `protobuf:"varint,6,opt,name=status,proto3,enum=smg.v1.Status" json:"status,omitempty"`
+	Breaker      Breaker                `protobuf:"varint,7,opt,name=breaker,proto3,enum=smg.v1.Breaker" json:"breaker,omitempty"`
+	BreakerAgeUs *uint64                `protobuf:"varint,8,opt,name=breaker_age_us,json=breakerAgeUs,proto3,oneof" json:"breaker_age_us,omitempty"` // in this breaker state
+	Overloaded   bool                   `protobuf:"varint,9,opt,name=overloaded,proto3" json:"overloaded,omitempty"`
+	Report       *Report                `protobuf:"bytes,10,opt,name=report,proto3" json:"report,omitempty"`
+	// What the process behind the worker's URL says of itself.
+	Process       uint64 `protobuf:"fixed64,11,opt,name=process,proto3" json:"process,omitempty"`                                 // differs from start to start, 0 is not known
+	BootstrapPort uint32 `protobuf:"varint,12,opt,name=bootstrap_port,json=bootstrapPort,proto3" json:"bootstrap_port,omitempty"` // 0 is none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -993,6 +996,20 @@ func (x *State) GetReport() *Report {
 		return x.Report
 	}
 	return nil
+}
+
+func (x *State) GetProcess() uint64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
+}
+
+func (x *State) GetBootstrapPort() uint32 {
+	if x != nil {
+		return x.BootstrapPort
+	}
+	return 0
 }
 
 // Report is what a worker said of its load.
@@ -2131,7 +2148,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x05probe\x18\x05 \x01(\bR\x05probe\x12\x10\n" +
 	"\x03key\x18\x06 \x01(\x06R\x03key\"2\n" +
 	"\aRecords\x12'\n" +
-	"\arecords\x18\x01 \x03(\v2\r.smg.v1.StateR\arecords\"\xcc\x02\n" +
+	"\arecords\x18\x01 \x03(\v2\r.smg.v1.StateR\arecords\"\x8d\x03\n" +
 	"\x05State\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\fR\x06worker\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x12\n" +
@@ -2145,7 +2162,9 @@ const file_wire_proto_rawDesc = "" +
 	"overloaded\x18\t \x01(\bR\n" +
 	"overloaded\x12&\n" +
 	"\x06report\x18\n" +
-	" \x01(\v2\x0e.smg.v1.ReportR\x06reportB\x11\n" +
+	" \x01(\v2\x0e.smg.v1.ReportR\x06report\x12\x18\n" +
+	"\aprocess\x18\v \x01(\x06R\aprocess\x12%\n" +
+	"\x0ebootstrap_port\x18\f \x01(\rR\rbootstrapPortB\x11\n" +
 	"\x0f_breaker_age_us\"\xf7\x01\n" +
 	"\x06Report\x12\x15\n" +
 	"\x06age_us\x18\x01 \x01(\x04R\x05ageUs\x12\x1e\n" +
