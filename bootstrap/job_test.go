@@ -59,6 +59,16 @@ func TestWhatIsAskedForHolds(t *testing.T) {
 			},
 		},
 		{
+			name: "labels that are fields", found: Found{Labels: map[string]string{"kv_connector": "theirs", "kv_role": "theirs", "kv_engine_id": "theirs", "zone": "a"}},
+			ask: func(s *worker.Spec) {
+				s.KVConnector = "field"
+				s.Labels = map[string]string{"kv_connector": "label", "kv_role": "label"}
+			},
+			want: func(s *worker.Spec) {
+				s.KVRole, s.KVEngineID, s.Labels = "label", "theirs", map[string]string{"zone": "a"}
+			},
+		},
+		{
 			name: "limits of its own",
 			ask: func(s *worker.Spec) {
 				s.Priority, s.Cost, s.LoadInterval = 7, 0.5, time.Second

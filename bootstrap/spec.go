@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/url"
@@ -66,6 +67,17 @@ const (
 	portLabel = "disaggregation_bootstrap_port"
 )
 
+// lift gives the labels that are fields under another name to their fields, where
+// those are empty.
+func lift(s *worker.Spec) {
+	for name, field := range map[string]*string{"kv_connector": &s.KVConnector, "kv_role": &s.KVRole, "kv_engine_id": &s.KVEngineID} {
+		if value, ok := s.Labels[name]; ok {
+			*field = cmp.Or(*field, value)
+			delete(s.Labels, name)
+		}
+	}
+}
+
 // merged is a worker as it is registered: what was asked for, and what it says of
 // itself where nothing was.
 func merged(asked *worker.Spec, found Found) *worker.Spec {
@@ -85,6 +97,7 @@ func merged(asked *worker.Spec, found Found) *worker.Spec {
 		maps.Copy(labels, s.Labels)
 	}
 	s.Labels = labels
+	lift(s)
 	if s.BootstrapPort == 0 && s.Leg == worker.Prefill && s.Runtime == worker.SGLang && labels[modeLabel] == worker.Prefill.String() {
 		if port, err := strconv.ParseUint(labels[portLabel], 10, 16); err == nil && port > 0 {
 			s.BootstrapPort, s.BootstrapSource = uint16(port), worker.EngineSource

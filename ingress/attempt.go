@@ -21,7 +21,7 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 		plan, err := x.plan(rt, tried)
 		if err == nil {
 			x.timing.selected = x.timing.next(x.elapsed())
-			err = x.dispatch(rt, r, plan, n)
+			err = x.dispatch(rt, r, plan)
 		}
 		if err == nil || x.headSent {
 			return err
@@ -69,7 +69,7 @@ func (x *exchange) pause(d time.Duration) bool {
 
 // dispatch sends the plan's requests in the engines' protocol, and relays the
 // answer. Whatever has not ended for a better reason ends with it.
-func (x *exchange) dispatch(rt *route, r *http.Request, p *Plan, attempt int) error {
+func (x *exchange) dispatch(rt *route, r *http.Request, p *Plan) error {
 	defer func() {
 		for c := range p.calls() {
 			c.end(worker.Neutral, false)
@@ -81,21 +81,5 @@ func (x *exchange) dispatch(rt *route, r *http.Request, p *Plan, attempt int) er
 	if err := x.outdated(p); err != nil {
 		return err
 	}
-	switch {
-	case p.Prefill == nil && p.Decode.leg() == worker.Regular:
-		return x.one(rt, r, p.Decode)
-	case p.Decode.pick.Worker.Runtime == worker.VLLM:
-		return x.sequential(rt, r, p, attempt)
-	}
-	return x.parallel(rt, r, p)
-}
-
-// one has one worker serve the request.
-func (x *exchange) one(rt *route, r *http.Request, c *call) error {
-	resp, err := c.send(&x.ctx, request{path: rt.path, fields: upstreamFields(x.fields[:0], r.Header), body: x.query.bytes})
-	if err != nil {
-		return err
-	}
-	defer resp.Close()
-	return x.relay(resp, c)
+	return protocolOf(p)(x, rt, r, p)
 }

@@ -15,12 +15,13 @@ import (
 // call is one leg's call of its worker, with the lease that counts it. It belongs
 // to one goroutine at a time.
 type call struct {
-	x     *exchange
-	lease worker.LeaseID // begun
-	pick  wire.Pick
-	sent  engine.Request
-	why   string // what its failure was
-	ended bool
+	x       *exchange
+	lease   worker.LeaseID // begun, unless nobody was picked
+	pick    wire.Pick
+	refused error // why nobody was picked
+	sent    engine.Request
+	why     string // what its failure was
+	ended   bool
 }
 
 // end ends the lease, once. A worker is charged with one failure of a request at

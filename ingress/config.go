@@ -39,6 +39,8 @@ type Dispatcher interface {
 type Fleet interface {
 	// Workers is everybody who is registered, in order.
 	Workers() []*worker.Worker
+	// Lookup is a worker as it is known now, or nil.
+	Lookup(id worker.ID) *worker.Worker
 	// Active is the number of this ingress's own calls in flight at a worker.
 	Active(id worker.ID) int
 	// Overloaded says whether overload protection keeps requests from a worker now. It
@@ -78,8 +80,10 @@ type Config struct {
 	WriteStall time.Duration
 	// Grace is the time that a stop may take, settling and draining together.
 	Grace time.Duration
-	// Mode is how the fleet serves a request.
+	// Mode is how the fleet serves a request, PD what else is decided on a
+	// disaggregated one.
 	Mode Mode
+	PD   PDConfig
 	// Retry is how often a request is tried.
 	Retry Retry
 	// LoadInterval is how often workers are asked for their loads: whoever is refused
@@ -88,6 +92,9 @@ type Config struct {
 	// RoutingKeyHeaders are read in order for a routing key; lower case.
 	RoutingKeyHeaders []string
 }
+
+// PDConfig is what an operator decides about requests that several workers share.
+type PDConfig struct{}
 
 // DefaultConfig is the configuration of a gateway that was given no flags.
 func DefaultConfig() Config {

@@ -22,6 +22,7 @@ type exchange struct {
 	ctx      life
 	query    query
 	id       string // the request's, once it is needed
+	plans    int    // that were made, or tried to be
 	last     bool   // this attempt is the last one
 	headSent bool
 	timing   timing

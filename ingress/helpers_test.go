@@ -171,6 +171,15 @@ type fakeFleet struct {
 func (f *fakeFleet) Workers() []*worker.Worker { return f.workers }
 func (f *fakeFleet) Active(worker.ID) int      { return f.selector.active() }
 
+func (f *fakeFleet) Lookup(id worker.ID) *worker.Worker {
+	for _, w := range f.workers {
+		if w.Spec.ID == id {
+			return w
+		}
+	}
+	return nil
+}
+
 func (f *fakeFleet) Overloaded(id worker.ID) bool {
 	_, ok := f.vetoed.Load(id)
 	return ok

@@ -20,9 +20,8 @@ type metrics struct {
 	selections *prometheus.CounterVec
 	retries    *prometheus.CounterVec
 	exhaustion *prometheus.CounterVec
-	kvFailures prometheus.Counter
-	abandoned  prometheus.Counter
 	sheds      *prometheus.CounterVec
+	pd         pdMetrics
 
 	mu     sync.Mutex
 	series atomic.Pointer[map[series]prometheus.Counter] // copied to add, so that reads take no lock
@@ -46,18 +45,11 @@ func newMetrics(reg prometheus.Registerer, rooms *bootstrap.Rooms) (*metrics, er
 			Name: "smg_worker_retries_exhausted_total",
 			Help: "Requests whose last allowed attempt could have been tried again.",
 		}, []string{"worker_type", "endpoint"}),
-		kvFailures: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "smg_pd_kv_transfer_failures_total",
-			Help: "Prefill answers that did not say where their KV is, so that decode computed the prompt again.",
-		}),
-		abandoned: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "smg_pd_kv_abandoned_total",
-			Help: "Prompts whose KV a vLLM prefill engine keeps until its own lease ends, since no decode will fetch it.",
-		}),
 		sheds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "smg_worker_overload_shed_total",
 			Help: "Requests that overload protection refused.",
 		}, []string{"stage"}),
+		pd:     newPDMetrics(),
 		models: map[string]struct{}{},
 	}
 	for _, stage := range []string{stageSelection, stageDispatch} {
@@ -68,7 +60,7 @@ func newMetrics(reg prometheus.Registerer, rooms *bootstrap.Rooms) (*metrics, er
 		Name: "smg_bootstrap_rooms_active",
 		Help: "Bootstrap rooms of requests in flight.",
 	}, func() float64 { return float64(rooms.Len()) })
-	for _, c := range []prometheus.Collector{m.selections, m.retries, m.exhaustion, m.kvFailures, m.abandoned, m.sheds, active} {
+	for _, c := range append(m.pd.collectors(), m.selections, m.retries, m.exhaustion, m.sheds, active) {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}
@@ -102,18 +94,36 @@ func (m *metrics) selected(p *wire.Pick, model string) {
 func (m *metrics) add(k series) prometheus.Counter {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	label := k.model
-	if _, known := m.models[label]; !known {
-		if len(m.models) >= maxModels {
-			return m.selections.WithLabelValues(k.workerType, k.mode, "other", k.policy)
-		}
-		m.models[label] = struct{}{}
-	}
+	label := m.admit(k.model)
 	c := m.selections.WithLabelValues(k.workerType, k.mode, label, k.policy)
+	if label != k.model {
+		return c // one of any number
+	}
 	old := *m.series.Load()
 	next := make(map[series]prometheus.Counter, len(old)+1)
 	maps.Copy(next, old)
 	next[k] = c
 	m.series.Store(&next)
 	return c
+}
+
+// modelLabel is a model as a value of the label model.
+func (m *metrics) modelLabel(model string) string {
+	if model == "" {
+		return "unknown"
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.admit(model)
+}
+
+// admit is a model, or what stands for those that are too many. m.mu is held.
+func (m *metrics) admit(model string) string {
+	if _, known := m.models[model]; !known {
+		if len(m.models) >= maxModels {
+			return "other"
+		}
+		m.models[model] = struct{}{}
+	}
+	return model
 }

@@ -145,7 +145,7 @@ func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun t
 			c.end(worker.Success, false)
 			return nil
 		case err != nil && (ctx.Err() != nil):
-			c.end(worker.Neutral, false)
+			c.end(x.givenUp(), false) // neutral, if another leg's failure ended it
 			return errLegDropped
 		case err != nil:
 			c.end(worker.Failure, false)
@@ -189,5 +189,6 @@ func ownFields() []body.Edit {
 	return []body.Edit{
 		body.Remove(bootstrap.FieldHost), body.Remove(bootstrap.FieldPort), body.Remove(bootstrap.FieldRoom),
 		body.Remove("kv_transfer_params"), body.Remove("data_parallel_rank"), body.Remove("data_parallel_rank_decode"),
+		body.Remove("routed_dp_rank"), body.Remove("disagg_prefill_dp_rank"),
 	}
 }

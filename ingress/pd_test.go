@@ -254,8 +254,8 @@ func TestDisagg(t *testing.T) {
 			t.Errorf("answer %s, code %q; want code %s with the engine's words", answer, header.Get("X-Smg-Error-Code"), code)
 		}
 	}
-	for _, kind := range []simhttp.Kind{simhttp.SGLang, simhttp.VLLM} {
-		t.Run("F6_F7_prefill_refuses_"+string(kind), func(t *testing.T) {
+	for number, kind := range map[string]simhttp.Kind{"F6": simhttp.SGLang, "F15": simhttp.VLLM} {
+		t.Run(number+"_prefill_refuses_"+string(kind), func(t *testing.T) {
 			d := startPD(t, kind)
 			fault(t, d.pd.Prefill, refuse(http.StatusBadRequest))
 			for _, stream := range []string{"", `,"stream":true`} {
@@ -267,17 +267,32 @@ func TestDisagg(t *testing.T) {
 			}
 			d.quiet(t)
 		})
-		t.Run("F8_F9_decode_refuses_"+string(kind), func(t *testing.T) {
-			d := startPD(t, kind)
-			fault(t, d.pd.Decode, refuse(http.StatusUnprocessableEntity))
-			status, header, answer := d.asks(t, "/v1/chat/completions", fmt.Sprintf(chatBody, ""))
-			if status != http.StatusUnprocessableEntity {
-				t.Errorf("status %d, want 422", status)
-			}
-			answered(t, answer, header, "decode_upstream_error")
-			d.idle()
-		})
-		t.Run("F5_F17_decode_is_gone_"+string(kind), func(t *testing.T) {
+	}
+	for _, kind := range []simhttp.Kind{simhttp.SGLang, simhttp.VLLM} {
+		for _, c := range []struct {
+			name   string
+			status int
+			code   string
+		}{
+			{"F8_decode_400_", http.StatusBadRequest, "decode_bad_request"},
+			{"F9_decode_422_", http.StatusUnprocessableEntity, "decode_upstream_error"},
+		} {
+			t.Run(c.name+string(kind), func(t *testing.T) {
+				d := startPD(t, kind)
+				fault(t, d.pd.Decode, refuse(c.status))
+				status, header, answer := d.asks(t, "/v1/chat/completions", fmt.Sprintf(chatBody, ""))
+				if status != c.status {
+					t.Errorf("status %d, want %d", status, c.status)
+				}
+				answered(t, answer, header, c.code)
+				d.idle()
+			})
+		}
+		name := "F5_decode_is_gone"
+		if kind == simhttp.VLLM {
+			name = "vllm_decode_is_gone" // without another decode worker to try
+		}
+		t.Run(name, func(t *testing.T) {
 			d := startPD(t, kind)
 			for _, w := range d.selector.workers {
 				if w.Leg == worker.Decode {

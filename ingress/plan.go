@@ -42,7 +42,8 @@ type Plan struct {
 	Prefill *call   // nil in a regular fleet, and where decode needs none
 	Decode  *call   // in a regular fleet: the worker that serves the request whole
 
-	items []body.Item
+	items  []body.Item
+	number int // of the request's plans, from 0
 }
 
 // calls are all calls of the plan.
@@ -97,12 +98,31 @@ func (x *exchange) counted(p *Plan) {
 	}
 }
 
-// plan asks all legs at the same time, and counts the selections once all have
-// answered. Any refusal releases the others.
+// plan says who serves the request: which legs it has, who is picked for each, and
+// whether they go together. Any refusal releases the others. The selections are
+// counted once all have answered.
 func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
+	number := x.plans
+	x.plans++
 	if x.srv.cfg.Mode == Regular {
 		return x.planWhole(tried)
 	}
+	p, err := x.legsOf(rt)
+	if err != nil {
+		return nil, err
+	}
+	p.number = number
+	x.askAll(p, tried)
+	if err := x.judge(rt, p); err != nil {
+		p.release()
+		return nil, err
+	}
+	x.counted(p)
+	return p, nil
+}
+
+// legsOf is a plan with the calls that the request has, of which nobody is picked yet.
+func (x *exchange) legsOf(rt *route) (*Plan, error) {
 	id := x.srv.selector.Plan()
 	p := &Plan{}
 	newCall := func(leg worker.Leg, item int) *call {
@@ -121,30 +141,46 @@ func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
 		}
 	}
 	p.Prefill, p.Decode = newCall(worker.Prefill, 0), newCall(worker.Decode, 0)
-	calls := slices.Collect(p.calls())
-	errs := make([]error, len(calls))
-	ask := func(i int) {
-		errs[i] = x.contained(func() error { return x.choose(calls[i], p.items, tried, new(wire.Select)) })
-	}
-	var wg sync.WaitGroup
-	for i := range calls[1:] {
-		wg.Go(func() { ask(i + 1) })
-	}
-	ask(0)
-	wg.Wait()
-	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
-		x.release(calls, errs)
-		if x.ctx.Err() != nil {
-			return nil, contextProblem(&x.ctx, "workers were chosen")
-		}
-		return nil, x.unplanned(refusal(calls, errs, i, x.query.model))
-	}
-	if err := x.fit(p); err != nil {
-		x.release(calls, errs)
-		return nil, err
-	}
-	x.counted(p)
 	return p, nil
+}
+
+// askAll asks for all calls' workers at the same time. A call whose selector refused
+// says why.
+func (x *exchange) askAll(p *Plan, tried []worker.ID) {
+	var wg sync.WaitGroup
+	ask := func(c *call) {
+		c.refused = x.contained(func() error { return x.choose(c, p.items, tried, new(wire.Select)) })
+		c.ended = c.refused != nil // there is no lease
+	}
+	for c := range p.calls() {
+		if c != p.Decode {
+			wg.Go(func() { ask(c) })
+		}
+	}
+	ask(p.Decode)
+	wg.Wait()
+}
+
+// judge sees whether those who were picked can serve the request together. The first
+// check that fails refuses the plan.
+func (x *exchange) judge(rt *route, p *Plan) error {
+	for _, check := range [...]func(*exchange, *route, *Plan) error{
+		(*exchange).spared,
+		(*exchange).picked,
+		(*exchange).fit,
+	} {
+		if err := check(x, rt, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// release ends what was picked for a plan that is not to be.
+func (p *Plan) release() {
+	for c := range p.calls() {
+		c.end(worker.Neutral, true)
+	}
 }
 
 // choose has one leg's worker picked and counted. ask is room for the question.
@@ -160,15 +196,6 @@ func (x *exchange) choose(c *call, items []body.Item, tried []worker.ID, ask *wi
 	c.pick, err = x.srv.selector.Select(&x.ctx, ask)
 	c.lease = ask.Lease
 	return err
-}
-
-// release ends what was picked for a plan that is not to be.
-func (x *exchange) release(calls []*call, errs []error) {
-	for i, c := range calls {
-		if errs[i] == nil {
-			c.end(worker.Neutral, true)
-		}
-	}
 }
 
 // refusal words why a plan could not be made. A model that no leg knows is not
@@ -204,9 +231,8 @@ func (x *exchange) outdated(p *Plan) error {
 	return nil
 }
 
-// fit sees that the picked workers can hand over to each other, and lets go of
-// those that the engines' protocol has no use for.
-func (x *exchange) fit(p *Plan) error {
+// fit sees that the picked workers can hand over to each other.
+func (x *exchange) fit(_ *route, p *Plan) error {
 	if p.Prefill == nil {
 		return nil
 	}
@@ -215,7 +241,16 @@ func (x *exchange) fit(p *Plan) error {
 		return gatewayProblem(http.StatusServiceUnavailable, "no_available_workers",
 			"prefill worker %s (%s) cannot hand over to decode worker %s (%s): run the same engine on both legs", pre.URL, pre.Runtime, dec.URL, dec.Runtime)
 	}
-	if pre.Runtime != worker.VLLM {
+	return nil
+}
+
+// spared lets go of the legs that the protocol of decode's engine has no use for, of
+// which nobody may be there.
+func (x *exchange) spared(_ *route, p *Plan) error {
+	if p.Decode.refused != nil {
+		return nil
+	}
+	if p.Decode.pick.Worker.Runtime != worker.VLLM {
 		// SGLang's prefill calls the encoders itself.
 		for _, c := range p.Encode {
 			c.end(worker.Neutral, true)
@@ -229,4 +264,24 @@ func (x *exchange) fit(p *Plan) error {
 		p.Prefill = nil
 	}
 	return nil
+}
+
+// picked sees that somebody was picked for every leg.
+func (x *exchange) picked(_ *route, p *Plan) error {
+	var calls []*call
+	var errs []error
+	first := -1
+	for c := range p.calls() {
+		if c.refused != nil && first < 0 {
+			first = len(errs)
+		}
+		calls, errs = append(calls, c), append(errs, c.refused)
+	}
+	switch {
+	case first < 0:
+		return nil
+	case x.ctx.Err() != nil:
+		return contextProblem(&x.ctx, "workers were chosen")
+	}
+	return x.unplanned(refusal(calls, errs, first, x.query.model))
 }

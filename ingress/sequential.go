@@ -2,13 +2,11 @@ package ingress
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"strconv"
-	"sync"
 
 	"smg/engine"
 	"smg/ingress/body"
@@ -17,10 +15,10 @@ import (
 
 // sequential has vLLM's engines work one after the other: encoders first, each
 // with one medium, then prefill, whose answer says where its KV is, then decode,
-// which fetches it. All get one request id, which differs from attempt to attempt:
-// the engine may still hold what belongs to the last one.
-func (x *exchange) sequential(rt *route, r *http.Request, p *Plan, attempt int) error {
-	fields := withRequestID(upstreamFields(nil, r.Header), x.requestID(rt, r)+"-"+strconv.Itoa(attempt))
+// which fetches it. All get one request id, which differs from plan to plan: the
+// engine may still hold what belongs to the last one.
+func (x *exchange) sequential(rt *route, r *http.Request, p *Plan) error {
+	fields := withRequestID(upstreamFields(nil, r.Header), x.requestID(rt, r)+"-"+strconv.Itoa(p.number))
 	if err := x.encode(p, fields); err != nil {
 		return err
 	}
@@ -35,14 +33,14 @@ func (x *exchange) sequential(rt *route, r *http.Request, p *Plan, attempt int) 
 		}
 		x.timing.prefillTook(x.timing.next(x.elapsed()))
 		if params == nil {
-			x.srv.metrics.kvFailures.Inc() // decode computes the prompt itself
+			x.srv.metrics.pd.kvFailures.WithLabelValues(x.srv.metrics.pdLabels(p, x.query.model)...).Inc() // decode computes the prompt itself
 		} else {
 			edits = append(edits, body.Set(fieldKV, params))
 		}
 	}
 	err := x.decode(p.Decode, request{path: rt.path, fields: fields, body: x.query.body.Edit(edits...), bound: true})
 	if err != nil && p.Prefill != nil && !x.headSent {
-		x.srv.metrics.abandoned.Inc() // over HTTP the engine cannot be told
+		x.srv.metrics.pd.abandoned.Inc() // over HTTP the engine cannot be told
 	}
 	return err
 }
@@ -90,67 +88,12 @@ func (x *exchange) prefill(rt *route, c *call, fields []engine.Field) ([]byte, e
 		return nil, legProblem(c, http.StatusBadGateway, "read_failed", "the answer of prefill worker "+c.pick.Worker.URL+" broke off: "+reason(err).Error(), true)
 	}
 	c.end(worker.Success, false)
-	var kept struct {
-		Params json.RawMessage `json:"kv_transfer_params"`
-	}
-	if json.Unmarshal(answer, &kept) != nil || bytes.Equal(kept.Params, []byte("null")) {
+	// A map, since a struct's members take keys in any case.
+	var members map[string]json.RawMessage
+	if json.Unmarshal(answer, &members) != nil || bytes.Equal(members[fieldKV], []byte("null")) {
 		return nil, nil // an answer without them is one that decode does without
 	}
-	return kept.Params, nil
-}
-
-// encode has every medium encoded, all at the same time. The first failure ends
-// the others.
-func (x *exchange) encode(p *Plan, fields []engine.Field) error {
-	if len(p.Encode) == 0 {
-		return nil
-	}
-	ctx, drop := context.WithCancelCause(&x.ctx)
-	defer drop(nil)
-	var all sync.WaitGroup
-	for i, c := range p.Encode {
-		all.Go(func() {
-			if err := x.contained(func() error { return x.encodeOne(ctx, c, p.items[i], fields) }); err != nil {
-				drop(err)
-			}
-		})
-	}
-	all.Wait()
-	err := context.Cause(ctx)
-	switch {
-	case err == nil:
-		return nil
-	case x.ctx.Err() != nil:
-		return contextProblem(&x.ctx, "media were encoded")
-	}
-	return err
-}
-
-// encodeOne primes an encoder with one medium. What it answers does not matter.
-func (x *exchange) encodeOne(ctx context.Context, c *call, item body.Item, fields []engine.Field) error {
-	messages := append([]byte(`[{"role":"user","content":[`), item.Part...)
-	messages = append(messages, `]}]`...)
-	resp, err := c.send(ctx, request{
-		path: chatPath, fields: fields, bound: true,
-		body: x.query.body.Edit(append(oneToken(&x.query.body), body.Set("messages", messages))...),
-	})
-	if err != nil {
-		return err
-	}
-	defer resp.Close()
-	if resp.Status >= 300 {
-		return x.refused(c, resp)
-	}
-	if _, err := io.Copy(io.Discard, resp); err != nil {
-		if ctx.Err() != nil {
-			c.end(worker.Neutral, false)
-			return errLegDropped
-		}
-		c.end(worker.Failure, false)
-		return legProblem(c, http.StatusBadGateway, "request_failed", "the answer of encode worker "+c.pick.Worker.URL+" broke off: "+reason(err).Error(), true)
-	}
-	c.end(worker.Success, false)
-	return nil
+	return members[fieldKV], nil
 }
 
 // oneToken makes a body ask for the prompt's work alone: a single token, whole.

@@ -36,6 +36,9 @@ type workerCard struct {
 	BootstrapPort   uint16            `json:"bootstrap_port,omitempty"`
 	BootstrapSource string            `json:"bootstrap_source,omitempty"`
 	Conflict        string            `json:"conflict,omitempty"`
+	KVConnector     string            `json:"kv_connector,omitempty"`
+	KVRole          string            `json:"kv_role,omitempty"`
+	KVEngineID      string            `json:"kv_engine_id,omitempty"`
 	Healthy         bool              `json:"is_healthy"`
 	Status          string            `json:"status"`
 	Load            int               `json:"load"`
@@ -95,6 +98,7 @@ func card(m *worker.Worker, active int) workerCard {
 		WorkerType: s.Leg.String(), ConnectionMode: s.Mode.String(), RuntimeType: cmp.Or(string(s.Runtime), runtimes[0]),
 		Labels: s.Labels, Priority: s.Priority, Cost: s.Cost,
 		BootstrapHost: s.BootstrapHost, BootstrapPort: s.BootstrapPort, BootstrapSource: s.BootstrapSource, Conflict: s.Conflict,
+		KVConnector: s.KVConnector, KVRole: s.KVRole, KVEngineID: s.KVEngineID,
 		Healthy: m.Record.Status == worker.Ready, Status: m.Record.Status.String(), Load: active,
 		LoadInterval: s.LoadInterval.Seconds(),
 	}

@@ -49,7 +49,8 @@ func TestWorkerIsAdded(t *testing.T) {
 				`"overload":{"waiting_requests":5,"token_usage":0.5},"load_monitor_interval_secs":3}`,
 			want: func(s *worker.Spec) {
 				s.Runtime, s.Models = worker.VLLM, []worker.Model{{ID: "a", Aliases: []string{"b", "c"}}, {ID: "d"}}
-				s.Labels = map[string]string{"policy": "random", "zone": "z", "kv_connector": "NixlConnector", "kv_engine_id": "e", "kv_role": "kv_both"}
+				s.Labels = map[string]string{"policy": "random", "zone": "z"}
+				s.KVConnector, s.KVEngineID, s.KVRole = worker.NixlConnector, "e", "kv_both"
 				s.Priority, s.Cost = -3, 0.25
 				s.Overload, s.LoadInterval = worker.OverloadLimits{Waiting: 5, TokenUsage: 0.5}, 3*time.Second
 			},

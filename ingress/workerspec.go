@@ -131,7 +131,8 @@ func (q *workerRequest) spec(mode Mode) (*worker.Spec, error) {
 			return nil, err
 		}
 	}
-	q.addLabels(s)
+	q.addHandOver(s)
+	s.Labels = q.Labels
 	if q.Priority != nil {
 		s.Priority = *q.Priority
 	}
@@ -194,17 +195,12 @@ func (q *workerRequest) addModels(s *worker.Spec) error {
 	return nil
 }
 
-// addLabels adds the labels, and the fields that are labels under another name.
-func (q *workerRequest) addLabels(s *worker.Spec) {
-	s.Labels = q.Labels
-	for name, value := range map[string]*string{"kv_connector": q.KVConnector, "kv_engine_id": q.KVEngineID, "kv_role": q.KVRole} {
-		if value == nil {
-			continue
+// addHandOver adds how the worker hands KV over.
+func (q *workerRequest) addHandOver(s *worker.Spec) {
+	for _, f := range []struct{ from, to *string }{{q.KVConnector, &s.KVConnector}, {q.KVRole, &s.KVRole}, {q.KVEngineID, &s.KVEngineID}} {
+		if f.from != nil {
+			*f.to = *f.from
 		}
-		if s.Labels == nil {
-			s.Labels = map[string]string{}
-		}
-		s.Labels[name] = *value
 	}
 }
 

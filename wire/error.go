@@ -22,6 +22,8 @@ const (
 	CodeNotReady                // ErrSelectionUnavailable: another replica may answer
 	CodeDraining                // ErrSelectionUnavailable, too
 	CodeUnsupportedVersion      // ErrSelectionUnavailable, too
+	CodeCompatMismatch          // worker.ErrMismatch
+	CodeAdmissionFull           // worker.ErrFull: also where another replica may let it wait
 )
 
 // codes are the names of codes and the errors that they stand for.
@@ -37,6 +39,8 @@ var codes = [...]struct {
 	CodeNotReady:           {"not_ready", ErrSelectionUnavailable},
 	CodeDraining:           {"draining", ErrSelectionUnavailable},
 	CodeUnsupportedVersion: {"unsupported_version", ErrSelectionUnavailable},
+	CodeCompatMismatch:     {"compat_mismatch", worker.ErrMismatch},
+	CodeAdmissionFull:      {"admission_full", worker.ErrFull},
 }
 
 // String is the code's name in labels and logs.
@@ -52,6 +56,8 @@ func (c Code) String() string {
 type Error struct {
 	Code    Code
 	Message string // for people, at most [MaxString] bytes
+	// Classes are those that are available, with CodeCompatMismatch.
+	Classes []worker.Class
 }
 
 // Error is the message, or the code's name if there is none.
@@ -80,6 +86,9 @@ func ErrorOf(err error) *Error {
 	e := &Error{Code: CodeInternal, Message: strings.ToValidUTF8(err.Error(), "\uFFFD")}
 	if len(e.Message) > MaxString {
 		e.Message = strings.ToValidUTF8(e.Message[:MaxString], "") // not half a rune
+	}
+	if m, ok := errors.AsType[*worker.Mismatch](err); ok {
+		e.Classes = m.Classes
 	}
 	for c := range codes {
 		if codes[c].is != nil && errors.Is(err, codes[c].is) {

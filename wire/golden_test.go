@@ -86,6 +86,8 @@ func recordings() []recording {
 	item.ID.Item = 65535
 	probe := testLease(6, worker.Decode, testID(1), 512)
 	probe.Probe = true
+	units := testLease(11, worker.Decode, testID(1), 0)
+	units.Units = 32
 	whole := testLease(300, worker.Decode, testID(2), 1<<40)
 	return []recording{
 		{name: "leases-beat-empty", codec: batchCodec, want: &worker.Batch{
@@ -112,6 +114,11 @@ func recordings() []recording {
 				{ID: worker.LeaseID{Incarnation: incarnation, Plan: 10, Leg: worker.Encode}, Worker: testID(1), Probe: true},
 			}},
 		}},
+		{name: "leases-units", codec: batchCodec, want: &worker.Batch{
+			Ingress: "gw-0", Incarnation: incarnation, Leg: worker.Decode, Seq: 3,
+			Entries: []worker.Entry{{Kind: worker.EntryStart, Lease: units}},
+			Beat:    &worker.Beat{Open: 1, Renewed: []worker.Lease{units}},
+		}},
 		{name: "state-full", codec: stateCodec, want: &Records{
 			{
 				Worker: testID(1), Epoch: 1790000000000, Term: 3, Keeper: 0xfedcba9876543210, Seq: 42,
@@ -121,6 +128,11 @@ func recordings() []recording {
 				}},
 			},
 			{Worker: testID(2), Epoch: 1, Term: 1, Keeper: 1, Seq: 1, Status: worker.Ready, Report: &Report{Load: worker.Report{Queued: worker.NotReported}}},
+		}},
+		{name: "state-ranks", codec: stateCodec, want: &Records{
+			{Worker: testID(1), Keeper: 1, BreakerAge: -1, Report: &Report{Load: worker.Report{
+				Queued: worker.NotReported, Ranks: []worker.RankUse{{Rank: 0, Used: 1 << 33}, {Rank: 1}},
+			}}},
 		}},
 		{name: "state-least", codec: stateCodec, want: &Records{{Worker: testID(1), Keeper: 1, BreakerAge: -1}}},
 		{name: "state-process", codec: stateCodec, want: &Records{{
@@ -150,6 +162,11 @@ func recordings() []recording {
 			ID: testID(1), URL: "http://10.0.0.1:8000",
 			Overload: worker.OverloadLimits{Waiting: 5, TokenUsage: 0.75}, LoadInterval: 2 * time.Second,
 		}},
+		{name: "worker-hand-over", codec: specCodec, want: &worker.Spec{
+			ID: testID(1), URL: "http://10.0.0.1:8000@1", Leg: worker.Prefill, Runtime: worker.VLLM,
+			KVConnector: worker.MooncakeConnector, KVRole: "kv_producer", KVEngineID: "engine_dp1", DPSize: 2, DPRank: 1,
+			BaseURL: "http://10.0.0.1:8000", Media: []string{"image", "audio"},
+		}},
 		{name: "pin-full", codec: pinCodec, want: &worker.Pin{Key: testPinKey, Workers: [2]worker.ID{testID(1), testID(2)}, Replica: 0xfedcba9876543210}},
 		{name: "pin-least", codec: pinCodec, want: &worker.Pin{Key: testPinKey, Workers: [2]worker.ID{testID(1)}, Replica: 1}},
 		{name: "select-full", codec: askCodec, want: &Select{
@@ -162,6 +179,11 @@ func recordings() []recording {
 			Text: "你好 world", Chars: 1 << 33, TokenIDs: []uint32{0, 1, math.MaxUint32}, Namespace: 1<<63 | 1,
 			Tokens: 1 << 40, Skip: []worker.ID{testID(1), testID(2)},
 		}},
+		{name: "select-pairs", codec: askCodec, want: &Select{
+			Lease: worker.LeaseID{Incarnation: incarnation, Plan: 7, Leg: worker.Decode},
+			Fit:   &worker.Fit{Class: worker.Class{Runtime: worker.VLLM, Connector: worker.NixlConnector, Group: "blue"}, Groups: []string{"blue", "red"}},
+			Units: 32, Wait: 1500 * time.Millisecond, Priority: -3, Tenant: "t\xff", Dry: true,
+		}},
 		{name: "select-least", codec: askCodec, want: &Select{Lease: worker.LeaseID{Incarnation: 1, Plan: 1}}},
 		{name: "reply-pick", codec: replyCodec, want: &Reply{
 			Lease:   worker.LeaseID{Incarnation: incarnation, Plan: 7, Leg: worker.Prefill, Item: 65535},
@@ -173,6 +195,25 @@ func recordings() []recording {
 				},
 				Epoch: 1790000000000, Probe: true, Policy: "cache_aware", Branch: "prefix",
 			},
+		}},
+		{name: "reply-hand-over", codec: replyCodec, want: &Reply{
+			Lease: worker.LeaseID{Incarnation: 1, Plan: 1, Leg: worker.Prefill}, Replica: 1,
+			Pick: Pick{
+				Worker: &worker.Spec{
+					ID: testID(1), URL: "http://10.0.0.1:8000@1", Leg: worker.Prefill, Runtime: worker.VLLM,
+					KVConnector: worker.MooncakeConnector, KVEngineID: "engine_dp1", DPSize: 2, DPRank: 1, BaseURL: "http://10.0.0.1:8000",
+					Labels: map[string]string{worker.GroupLabel: "blue"},
+				},
+				Matched: 1 << 33,
+			},
+		}},
+		{name: "reply-queued", codec: replyCodec, want: &Reply{Lease: worker.LeaseID{Incarnation: 1, Plan: 1}, Replica: 1, Queued: true}},
+		{name: "reply-mismatch", codec: replyCodec, want: &Reply{
+			Lease: worker.LeaseID{Incarnation: 1, Plan: 1}, Replica: 1,
+			Err: &Error{Code: CodeCompatMismatch, Message: "none fits", Classes: []worker.Class{{Runtime: worker.SGLang}, {Runtime: worker.VLLM, Connector: worker.NixlConnector, Group: "blue"}}},
+		}},
+		{name: "reply-full", codec: replyCodec, want: &Reply{
+			Lease: worker.LeaseID{Incarnation: 1, Plan: 1, Leg: worker.Decode}, Replica: 1, Err: &Error{Code: CodeAdmissionFull},
 		}},
 		{name: "reply-least", codec: replyCodec, want: &Reply{
 			Lease: worker.LeaseID{Incarnation: 1, Plan: 1}, Replica: 1,

@@ -104,6 +104,8 @@ func checkLease(b *worker.Batch, l *worker.Lease, atWorker bool) error {
 		return fmt.Errorf("plan %d is of another incarnation or leg", l.ID.Plan)
 	case l.Tokens < 0:
 		return fmt.Errorf("plan %d has %d tokens", l.ID.Plan, l.Tokens)
+	case l.Units < 0 || l.Units > math.MaxInt32:
+		return fmt.Errorf("plan %d has %d units", l.ID.Plan, l.Units)
 	case atWorker && isZero(l.Worker):
 		return fmt.Errorf("plan %d is at no worker", l.ID.Plan)
 	}
@@ -128,7 +130,7 @@ func decodeBatch(m *wirepb.LeaseBatch) (*worker.Batch, error) {
 		if b.Entries == nil {
 			b.Entries = make([]worker.Entry, 0, len(m.Entries))
 		}
-		l, err := d.lease(from.Plan, from.Item, from.Worker, from.Tokens, from.Key, from.Probe)
+		l, err := d.lease(from)
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +148,7 @@ func decodeBatch(m *wirepb.LeaseBatch) (*worker.Batch, error) {
 		b.Beat.Renewed = make([]worker.Lease, len(m.Beat.Renewed))
 	}
 	for i, from := range m.Beat.Renewed {
-		l, err := d.lease(from.Plan, from.Item, from.Worker, from.Tokens, from.Key, from.Probe)
+		l, err := d.lease(from)
 		if err != nil {
 			return nil, err
 		}
@@ -162,15 +164,30 @@ type batchDecoder struct {
 	workers     []byte
 }
 
-func (d *batchDecoder) lease(plan uint64, item, place uint32, tokens, key uint64, probe bool) (worker.Lease, error) {
+// encodedLease is a lease in either of its messages.
+type encodedLease interface {
+	GetPlan() uint64
+	GetItem() uint32
+	GetWorker() uint32
+	GetTokens() uint64
+	GetKey() uint64
+	GetProbe() bool
+	GetUnits() uint32
+}
+
+func (d *batchDecoder) lease(m encodedLease) (worker.Lease, error) {
 	const size = len(worker.ID{})
+	plan, item, place, tokens := m.GetPlan(), m.GetItem(), m.GetWorker(), m.GetTokens()
 	l := worker.Lease{
 		ID:     worker.LeaseID{Incarnation: d.incarnation, Plan: plan, Leg: d.leg, Item: uint16(item)},
 		Tokens: int64(tokens),
-		Key:    key,
-		Probe:  probe,
+		Key:    m.GetKey(),
+		Probe:  m.GetProbe(),
+		Units:  int(m.GetUnits()),
 	}
 	switch {
+	case m.GetUnits() > math.MaxInt32:
+		return l, fmt.Errorf("plan %d has %d units", plan, m.GetUnits())
 	case item > math.MaxUint16:
 		return l, fmt.Errorf("plan %d has item %d", plan, item)
 	case tokens > math.MaxInt64:

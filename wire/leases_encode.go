@@ -52,6 +52,7 @@ func (e *batchEncoder) fill(b *worker.Batch) *wirepb.LeaseBatch {
 		to.Tokens = uint64(from.Lease.Tokens)
 		to.Probe = from.Lease.Probe
 		to.Key = from.Lease.Key
+		to.Units = uint32(from.Lease.Units)
 		// Neutral is what an absent outcome reads as, so it need not travel.
 		to.Outcome = wirepb.Outcome_OUTCOME_UNSPECIFIED
 		if from.Outcome != worker.Neutral {
@@ -80,6 +81,7 @@ func (e *batchEncoder) fillBeat(b *worker.Beat) {
 		to.Tokens = uint64(from.Tokens)
 		to.Probe = from.Probe
 		to.Key = from.Key
+		to.Units = uint32(from.Units)
 	}
 }
 

@@ -16,10 +16,13 @@ const replyName = "reply"
 type Reply struct {
 	Lease   worker.LeaseID   // of the Select
 	Replica worker.ReplicaID // that answers
-	// Pick is the zero Pick when Err is set. Of its worker travels what a call needs:
-	// ID, URL, Leg, Mode, Runtime, the bootstrap address, and the first model's id.
+	// Pick is the zero Pick when Err or Queued is set. Of its worker travels what a call
+	// needs: ID, URL, Leg, Mode, Runtime, the bootstrap address, what KV is handed over
+	// by (KVConnector, KVEngineID), the rank, the group's label, and the first model's id.
 	Pick Pick
 	Err  *Error // why there is no pick, or nil
+	// Queued says that there is neither yet: see [ErrQueued].
+	Queued bool
 }
 
 // replyEncoder is the memory of one encoding, used again and again.
@@ -50,10 +53,14 @@ func (e *replyEncoder) fill(r *Reply) *wirepb.Reply {
 	m.Leg = toEnum[wirepb.Leg](r.Lease.Leg)
 	m.Replica = uint64(r.Replica)
 	m.Pick, m.Error = nil, nil
+	if m.Queued = r.Queued; r.Queued {
+		return m
+	}
 	if r.Err != nil {
 		m.Error = &e.err
 		m.Error.Code = toEnum[wirepb.ErrorCode](r.Err.Code)
 		m.Error.Message = r.Err.Message
+		m.Error.Classes = encodeClasses(r.Err.Classes)
 		return m
 	}
 	m.Pick = &e.pick
@@ -76,6 +83,13 @@ func (e *replyEncoder) fillPick(p *Pick) {
 	m.Policy = p.Policy
 	m.Branch = p.Branch
 	m.Tokens = uint64(p.Tokens)
+	m.Matched = uint64(p.Matched)
+	m.KvConnector = w.KVConnector
+	m.KvEngineId = w.KVEngineID
+	m.DpSize = uint32(w.DPSize)
+	m.DpRank = uint32(w.DPRank)
+	m.BaseUrl = w.BaseURL
+	m.PairGroup = w.Labels[worker.GroupLabel]
 }
 
 // DecodeReply reads a reply and keeps nothing of data. A worker of a leg or a mode
@@ -103,12 +117,16 @@ func checkReply(r *Reply) error {
 	switch {
 	case r.Replica == 0:
 		return errors.New("it is from no replica")
+	case r.Queued && (r.Err != nil || r.Pick.Worker != nil):
+		return errors.New("it waits and is an answer")
+	case r.Queued:
+		return nil
 	case r.Err != nil && r.Pick.Worker != nil:
 		return errors.New("it has both a pick and an error")
 	case r.Err != nil && int(r.Err.Code) >= len(codes):
 		return fmt.Errorf("unknown %s", r.Err.Code)
 	case r.Err != nil:
-		return checkString("the error", r.Err.Message, MaxString)
+		return errors.Join(checkString("the error", r.Err.Message, MaxString), checkClasses(r.Err.Classes))
 	case r.Pick.Worker == nil:
 		return errors.New("it has neither a pick nor an error")
 	}
@@ -122,6 +140,8 @@ func checkPick(p *Pick) error {
 		return errors.New("the worker has no id")
 	case p.Tokens < 0:
 		return fmt.Errorf("%d tokens", p.Tokens)
+	case p.Matched < 0:
+		return fmt.Errorf("%d tokens that match", p.Matched)
 	case w.URL == "":
 		return errors.New("the worker has no URL")
 	case w.Leg > worker.Decode:
@@ -134,6 +154,8 @@ func checkPick(p *Pick) error {
 		checkString("the runtime", string(w.Runtime), MaxName),
 		checkString("the model", w.ModelID(), MaxString),
 		checkString("the bootstrap host", w.BootstrapHost, MaxString),
+		checkString("the pair group", w.Labels[worker.GroupLabel], MaxString),
+		checkHandOver(w),
 		checkString("the policy", p.Policy, MaxName),
 		checkString("the branch", p.Branch, MaxName),
 	)
@@ -147,8 +169,9 @@ func decodeReply(m *wirepb.Reply) (*Reply, error) {
 	r := &Reply{Lease: id, Replica: worker.ReplicaID(m.Replica)}
 	if m.Error != nil {
 		code, _ := fromEnum(m.Error.Code, Code(len(codes)-1))
-		r.Err = &Error{Code: code, Message: m.Error.Message}
+		r.Err = &Error{Code: code, Message: m.Error.Message, Classes: decodeClasses(m.Error.Classes)}
 	}
+	r.Queued = m.Queued
 	if m.Pick == nil {
 		return r, nil
 	}
@@ -172,6 +195,9 @@ func decodePick(m *wirepb.Pick) (Pick, error) {
 	if m.Tokens > math.MaxInt64 {
 		return Pick{}, fmt.Errorf("%d tokens", m.Tokens)
 	}
+	if m.Matched > math.MaxInt64 {
+		return Pick{}, fmt.Errorf("%d tokens that match", m.Matched)
+	}
 	if m.BootstrapPort > math.MaxUint16 {
 		return Pick{}, fmt.Errorf("bootstrap port %d", m.BootstrapPort)
 	}
@@ -183,9 +209,17 @@ func decodePick(m *wirepb.Pick) (Pick, error) {
 		Runtime:       worker.Runtime(m.Runtime),
 		BootstrapHost: m.BootstrapHost,
 		BootstrapPort: uint16(m.BootstrapPort),
+		KVConnector:   m.KvConnector,
+		KVEngineID:    m.KvEngineId,
+		DPSize:        int(m.DpSize),
+		DPRank:        int(m.DpRank),
+		BaseURL:       m.BaseUrl,
+	}
+	if m.PairGroup != "" {
+		w.Labels = map[string]string{worker.GroupLabel: m.PairGroup}
 	}
 	if m.Model != "" {
 		w.Models = []worker.Model{{ID: m.Model}}
 	}
-	return Pick{Worker: w, Epoch: m.Epoch, Probe: m.Probe, Policy: m.Policy, Branch: m.Branch, Tokens: int64(m.Tokens)}, nil
+	return Pick{Worker: w, Epoch: m.Epoch, Probe: m.Probe, Policy: m.Policy, Branch: m.Branch, Tokens: int64(m.Tokens), Matched: int64(m.Matched)}, nil
 }

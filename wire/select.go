@@ -10,6 +10,10 @@ import (
 // ErrSelectionUnavailable is the answer when no selector replica can be asked.
 var ErrSelectionUnavailable = errors.New("no selector answers")
 
+// ErrQueued is a selector's first answer to a [Select] that waits: another follows,
+// unless the lease is ended before.
+var ErrQueued = errors.New("the request waits for a worker")
+
 // Select asks a leg's selector for one worker. All but Now travels.
 type Select struct {
 	Lease  worker.LeaseID
@@ -30,6 +34,19 @@ type Select struct {
 	// ones never share what is cached.
 	Namespace uint64
 
+	// Fit narrows who may be picked, nil does not. Units is how many sequences the
+	// lease counts, 0 is one.
+	Fit   *worker.Fit
+	Units int
+	// Wait is how long the select may wait for a worker that has room, 0 is not at all:
+	// see [ErrQueued]. Those of higher Priority are served first. Tenant is whose
+	// request it is.
+	Wait     time.Duration
+	Priority int
+	Tenant   string
+	// Dry has the worker named and counts nothing.
+	Dry bool
+
 	Now time.Time // of the asking; the selector's own clock when zero
 }
 
@@ -47,6 +64,8 @@ type Pick struct {
 	Policy string // the policy's name, for labels and logs
 	Branch string // which of its branches decided, "" if it has none
 	Tokens int64  // credited to the worker
+	// Matched is how many tokens of the prompt the worker is known to hold.
+	Matched int64
 	// Degraded says that the ingress chose by itself. It does not travel.
 	Degraded bool
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"smg/wire/wirepb"
 	"smg/worker"
@@ -28,6 +29,7 @@ const (
 type selectEncoder struct {
 	msg  wirepb.Select
 	keys [5]wirepb.Key
+	fit  wirepb.Class
 }
 
 var selectEncoders = sync.Pool{New: func() any { return new(selectEncoder) }}
@@ -65,6 +67,16 @@ func (e *selectEncoder) fill(s *Select) *wirepb.Select {
 	}
 	m.Tokens = uint64(s.Tokens)
 	m.Namespace = s.Namespace
+	m.Compat, m.Groups = nil, nil
+	if s.Fit != nil {
+		m.Compat, m.Groups = &e.fit, s.Fit.Groups
+		fillClass(m.Compat, s.Fit.Class)
+	}
+	m.WaitUs = uint64(s.Wait.Microseconds())
+	m.Units = uint32(s.Units)
+	m.Dry = s.Dry
+	m.Priority = int32(s.Priority)
+	m.Tenant = appendClipped(m.Tenant[:0], s.Tenant)
 	m.Skip = m.Skip[:0]
 	for i := range s.Skip {
 		m.Skip = append(m.Skip, s.Skip[i][:]...)
@@ -132,6 +144,17 @@ func checkSelect(s *Select) error {
 		return fmt.Errorf("%d token ids, more than %d", len(s.TokenIDs), MaxTokenIDs)
 	case int64(len(s.TokenIDs)) > s.Tokens:
 		return fmt.Errorf("%d token ids of %d", len(s.TokenIDs), s.Tokens)
+	case s.Wait < 0 || s.Wait%time.Microsecond != 0:
+		return fmt.Errorf("a wait of %v", s.Wait)
+	case s.Units < 0 || s.Units > math.MaxInt32:
+		return fmt.Errorf("%d units", s.Units)
+	case s.Priority != int(int32(s.Priority)):
+		return fmt.Errorf("priority %d", s.Priority)
+	}
+	if s.Fit != nil {
+		if err := errors.Join(checkClass(s.Fit.Class), checkStrings("groups", s.Fit.Groups, MaxString)); err != nil {
+			return err
+		}
 	}
 	if slices.ContainsFunc(s.Skip, isZero) {
 		return errors.New("it skips a worker without an id")
@@ -162,6 +185,10 @@ func decodeSelect(m *wirepb.Select) (*Select, error) {
 		return nil, fmt.Errorf("the model has %d bytes, more than %d", len(m.Model), maxClip)
 	case len(m.Target) > maxClip:
 		return nil, fmt.Errorf("the target has %d bytes, more than %d", len(m.Target), maxClip)
+	case len(m.Tenant) > maxClip:
+		return nil, fmt.Errorf("the tenant has %d bytes, more than %d", len(m.Tenant), maxClip)
+	case m.WaitUs > uint64(math.MaxInt64/time.Microsecond):
+		return nil, fmt.Errorf("a wait of %d µs", m.WaitUs)
 	case m.Tokens > math.MaxInt64:
 		return nil, fmt.Errorf("%d tokens", m.Tokens)
 	case m.Chars > math.MaxInt64:
@@ -174,6 +201,10 @@ func decodeSelect(m *wirepb.Select) (*Select, error) {
 	s := &Select{
 		Lease: id, Model: string(m.Model), Target: string(m.Target),
 		Text: m.Text, Chars: int64(m.Chars), Tokens: int64(m.Tokens), Namespace: m.Namespace,
+		Wait: time.Duration(m.WaitUs) * time.Microsecond, Units: int(m.Units), Dry: m.Dry, Priority: int(m.Priority), Tenant: string(m.Tenant),
+	}
+	if m.Compat != nil || len(m.Groups) > 0 {
+		s.Fit = &worker.Fit{Class: decodeClass(m.Compat), Groups: m.Groups}
 	}
 	for i, from := range keysOf(m) {
 		if *keyAt(&s.Keys, i), err = decodeKey(*from); err != nil {

@@ -37,6 +37,14 @@ func AppendSpec(buf []byte, s *worker.Spec) ([]byte, error) {
 		OverloadWaiting:    uint64(s.Overload.Waiting),
 		OverloadTokenUsage: s.Overload.TokenUsage,
 		LoadIntervalUs:     uint64(s.LoadInterval.Microseconds()),
+
+		KvConnector: s.KVConnector,
+		KvRole:      s.KVRole,
+		KvEngineId:  s.KVEngineID,
+		DpSize:      uint32(s.DPSize),
+		DpRank:      uint32(s.DPRank),
+		BaseUrl:     s.BaseURL,
+		Media:       s.Media,
 	}
 	for _, from := range s.Models {
 		m.Models = append(m.Models, &wirepb.Model{Id: from.ID, Aliases: from.Aliases})
@@ -97,6 +105,9 @@ func checkSpec(s *worker.Spec) error {
 		return err
 	}
 	if err := checkLoad(s); err != nil {
+		return err
+	}
+	if err := checkHandOver(s); err != nil {
 		return err
 	}
 	if err := checkModels(s.Models); err != nil {
@@ -188,6 +199,13 @@ func decodeSpec(m *wirepb.Worker) (*worker.Spec, error) {
 		Conflict:        m.Conflict,
 		Overload:        worker.OverloadLimits{Waiting: int(m.OverloadWaiting), TokenUsage: m.OverloadTokenUsage},
 		LoadInterval:    time.Duration(m.LoadIntervalUs) * time.Microsecond,
+		KVConnector:     m.KvConnector,
+		KVRole:          m.KvRole,
+		KVEngineID:      m.KvEngineId,
+		DPSize:          int(m.DpSize),
+		DPRank:          int(m.DpRank),
+		BaseURL:         m.BaseUrl,
+		Media:           m.Media,
 	}
 	if int64(s.Priority) != m.Priority {
 		return nil, fmt.Errorf("priority %d", m.Priority)

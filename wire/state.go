@@ -186,6 +186,8 @@ func checkState(s *State) error {
 		return fmt.Errorf("unknown breaker state %d", uint8(s.Breaker))
 	case s.Report != nil && s.Report.Age < 0:
 		return fmt.Errorf("a report of age %s", s.Report.Age)
+	case s.Report != nil && len(s.Report.Load.Ranks) > MaxList:
+		return fmt.Errorf("a report of %d ranks", len(s.Report.Load.Ranks))
 	case s.Report != nil && !s.Report.Load.Sound():
 		return errors.New("a report with a number that no report has")
 	}
@@ -240,6 +242,9 @@ func encodeReport(r *Report) *wirepb.Report {
 		queued := uint64(l.Queued)
 		m.Queued = &queued
 	}
+	for _, u := range l.Ranks {
+		m.Ranks = append(m.Ranks, &wirepb.Rank{Rank: uint32(u.Rank), UsedTokens: uint64(u.Used)})
+	}
 	return m
 }
 
@@ -256,6 +261,9 @@ func decodeReport(m *wirepb.Report) (*Report, error) {
 	l := &r.Load
 	if m.Queued != nil {
 		l.Queued = count(*m.Queued)
+	}
+	for _, u := range m.Ranks {
+		l.Ranks = append(l.Ranks, worker.RankUse{Rank: int(u.Rank), Used: count(u.UsedTokens)})
 	}
 	l.Waiting, l.Running, l.MaxRunning = count(m.Waiting), count(m.Running), count(m.MaxRunning)
 	return r, nil

@@ -118,6 +118,7 @@ func TestDecodeBatchIsStrict(t *testing.T) {
 		{"no plan", func(m *wirepb.LeaseBatch) { m.Entries[0].Plan = 0 }, "plan number 0"},
 		{"item", func(m *wirepb.LeaseBatch) { m.Entries[0].Item = 1 << 16 }, "item 65536"},
 		{"tokens", func(m *wirepb.LeaseBatch) { m.Entries[0].Tokens = 1 << 63 }, "tokens"},
+		{"units", func(m *wirepb.LeaseBatch) { m.Entries[0].Units = 1 << 31 }, "units"},
 		{"place", func(m *wirepb.LeaseBatch) { m.Entries[0].Worker = 2 }, "worker 2 of 1"},
 		{"far place", func(m *wirepb.LeaseBatch) { m.Entries[0].Worker = math.MaxUint32 }, "of 1"},
 		{"start at nobody", func(m *wirepb.LeaseBatch) { m.Entries[0].Worker = 0 }, "at no worker"},
@@ -145,6 +146,9 @@ func TestDecodeRecordsIsStrict(t *testing.T) {
 		{"zero worker", func(m *wirepb.Records) { m.Records[0].Worker = make([]byte, 16) }, "no worker"},
 		{"no keeper", func(m *wirepb.Records) { m.Records[0].Keeper = 0 }, "no keeper"},
 		{"age of the breaker", func(m *wirepb.Records) { m.Records[0].BreakerAgeUs = &far }, "an age of"},
+		{"ranks", func(m *wirepb.Records) {
+			m.Records[0].Report = &wirepb.Report{Ranks: times(MaxList+1, &wirepb.Rank{})}
+		}, "a report of 4097 ranks"},
 		{"age of the report", func(m *wirepb.Records) { m.Records[0].Report = &wirepb.Report{AgeUs: far} }, "an age of"},
 	})
 }
@@ -203,6 +207,13 @@ func TestDecodeSpecIsStrict(t *testing.T) {
 		{"model without an id", func(m *wirepb.Worker) { m.Models = []*wirepb.Model{{}} }, "no id"},
 		{"model with a long id", func(m *wirepb.Worker) { m.Models = []*wirepb.Model{{Id: long}} }, "id has 4097"},
 		{"empty alias", func(m *wirepb.Worker) { m.Models = []*wirepb.Model{{Id: "m", Aliases: []string{""}}} }, "aliases is empty"},
+		{"KV connector", func(m *wirepb.Worker) { m.KvConnector = long }, "KV connector has"},
+		{"KV role", func(m *wirepb.Worker) { m.KvRole = long }, "KV role has"},
+		{"KV engine id", func(m *wirepb.Worker) { m.KvEngineId = long }, "KV engine id has"},
+		{"base URL", func(m *wirepb.Worker) { m.BaseUrl = long }, "base URL has"},
+		{"media", func(m *wirepb.Worker) { m.Media = []string{""} }, "types of media is empty"},
+		{"ranks", func(m *wirepb.Worker) { m.DpSize = 1 << 31 }, "2147483648 data-parallel ranks"},
+		{"rank", func(m *wirepb.Worker) { m.DpSize, m.DpRank = 2, 2 }, "rank 2 of 2"},
 		{"labels", func(m *wirepb.Worker) { m.Labels = labels }, "4097 labels"},
 		{"long label", func(m *wirepb.Worker) { m.Labels = map[string]string{long: ""} }, "label's name has"},
 		{"long value", func(m *wirepb.Worker) { m.Labels = map[string]string{"": long} }, "label's value has"},
@@ -221,6 +232,11 @@ func TestDecodeSelectIsStrict(t *testing.T) {
 		{"target", func(m *wirepb.Select) { m.Target = long }, "the target has 4100"},
 		{"short key", func(m *wirepb.Select) { m.HeaderKey.Sum = m.HeaderKey.Sum[1:] }, "key has 15 bytes"},
 		{"tokens", func(m *wirepb.Select) { m.Tokens = 1 << 63 }, "tokens"},
+		{"tenant", func(m *wirepb.Select) { m.Tenant = long }, "the tenant has 4100"},
+		{"wait", func(m *wirepb.Select) { m.WaitUs = 1 << 63 }, "a wait of"},
+		{"units", func(m *wirepb.Select) { m.Units = 1 << 31 }, "2147483648 units"},
+		{"class", func(m *wirepb.Select) { m.Compat = &wirepb.Class{Connector: strings.Repeat("x", MaxName+1)} }, "connector has 257"},
+		{"group", func(m *wirepb.Select) { m.Groups = []string{""} }, "groups is empty"},
 		{"torn id", func(m *wirepb.Select) { m.Skip = long[:17] }, "have 17 bytes"},
 		{"zero id", func(m *wirepb.Select) { m.Skip = long[:16] }, "without an id"},
 		{"too many to skip", func(m *wirepb.Select) {
@@ -244,6 +260,14 @@ func TestDecodeReplyIsStrict(t *testing.T) {
 		{"nothing", func(m *wirepb.Reply) { m.Pick = nil }, "neither a pick nor an error"},
 		{"both", func(m *wirepb.Reply) { m.Error = &wirepb.Error{} }, "both a pick and an error"},
 		{"long error", func(m *wirepb.Reply) { refusal(m, long) }, "the error has 4097"},
+		{"queued and picked", func(m *wirepb.Reply) { m.Queued = true }, "it waits and is an answer"},
+		{"classes", func(m *wirepb.Reply) {
+			refusal(m, "")
+			m.Error.Classes = []*wirepb.Class{{Group: long}}
+		}, "the group has 4097"},
+		{"matched", func(m *wirepb.Reply) { m.Pick.Matched = 1 << 63 }, "tokens that match"},
+		{"pair group", func(m *wirepb.Reply) { m.Pick.PairGroup = long }, "pair group has"},
+		{"rank", func(m *wirepb.Reply) { m.Pick.DpRank = 1 }, "rank 1 of 0"},
 		{"no worker", func(m *wirepb.Reply) { m.Pick.Worker = nil }, "id has 0 bytes"},
 		{"zero worker", func(m *wirepb.Reply) { m.Pick.Worker = make([]byte, 16) }, "no id"},
 		{"no URL", func(m *wirepb.Reply) { m.Pick.Url = "" }, "no URL"},
@@ -330,9 +354,14 @@ func TestEncodersAreStrict(t *testing.T) {
 		{"report of no number", stateCodec, &Records{{Worker: id, Keeper: 1, Report: &Report{Load: worker.Report{KVUsage: math.NaN()}}}}, "no report has"},
 		{"pick of negative tokens", replyCodec, &Reply{Lease: lease(1, 1, 0), Replica: 1, Pick: Pick{Worker: &worker.Spec{ID: id, URL: "u"}, Tokens: -1}}, "-1 tokens"},
 		{"select of negative tokens", askCodec, &Select{Lease: lease(1, 1, 0), Tokens: -1}, "-1 tokens"},
+		{"select that waits back", askCodec, &Select{Lease: lease(1, 1, 0), Wait: -1}, "a wait of -1ns"},
+		{"select of negative units", askCodec, &Select{Lease: lease(1, 1, 0), Units: -1}, "-1 units"},
+		{"select of a far priority", askCodec, &Select{Lease: lease(1, 1, 0), Priority: 1 << 40}, "priority 1099511627776"},
+		{"negative units", batchCodec, start(worker.Lease{ID: lease(1, 1, worker.Decode), Worker: id, Units: -1}), "-1 units"},
+		{"negative rank", specCodec, &worker.Spec{ID: id, URL: "u", DPSize: 2, DPRank: -1}, "rank -1 of 2"},
 		{"empty reply", replyCodec, &Reply{Lease: lease(1, 1, 0), Replica: 1}, "neither"},
 		{"double reply", replyCodec, &Reply{Lease: lease(1, 1, 0), Replica: 1, Err: &Error{}, Pick: Pick{Worker: many}}, "both"},
-		{"reply with an unknown code", replyCodec, &Reply{Lease: lease(1, 1, 0), Replica: 1, Err: &Error{Code: 8}}, "unknown code(8)"},
+		{"reply with an unknown code", replyCodec, &Reply{Lease: lease(1, 1, 0), Replica: 1, Err: &Error{Code: 11}}, "unknown code(11)"},
 		{"reply with an unknown mode", replyCodec, &Reply{
 			Lease: lease(1, 1, 0), Replica: 1, Pick: Pick{Worker: &worker.Spec{ID: id, URL: "u", Mode: 2}},
 		}, "unknown connection mode 2"},

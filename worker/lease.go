@@ -42,6 +42,7 @@ type Lease struct {
 	Tokens int64  // estimated prompt tokens, 0 when not estimated
 	Key    uint64 // what the worker's calls are told apart by, 0 for none
 	Probe  bool   // picked while the worker's breaker was half open
+	Units  int    // sequences of the call, 0 for one
 }
 
 // EntryKind says what an [Entry] of the lease stream reports.

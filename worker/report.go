@@ -2,6 +2,7 @@ package worker
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -20,6 +21,14 @@ type Report struct {
 	MaxRunning int64   // most requests in the batch, 0 when not reported
 	Throughput float64 // generated tokens per second, 0 when not reported
 	KVUsage    float64 // 0 to 1, the mean over ranks
+
+	Ranks []RankUse // of each data-parallel rank, empty when they are not told apart
+}
+
+// RankUse is what an engine said of one of its data-parallel ranks.
+type RankUse struct {
+	Rank int
+	Used int64 // tokens in its KV cache
 }
 
 // NotReported is [Report.Queued] of an engine that does not count tokens.
@@ -32,5 +41,6 @@ func (r *Report) Stale(now time.Time) bool { return now.Sub(r.PolledAt) > r.Good
 func (r *Report) Sound() bool {
 	finite := func(x float64) bool { return x >= 0 && !math.IsInf(x, 0) } // false for NaN
 	return r.GoodFor >= 0 && r.Waiting >= 0 && r.Queued >= NotReported && r.Running >= 0 && r.MaxRunning >= 0 &&
-		finite(r.Throughput) && finite(r.KVUsage)
+		finite(r.Throughput) && finite(r.KVUsage) &&
+		!slices.ContainsFunc(r.Ranks, func(u RankUse) bool { return u.Rank < 0 || u.Used < 0 })
 }

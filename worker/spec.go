@@ -69,6 +69,20 @@ type Spec struct {
 	BootstrapHost   string
 	BootstrapPort   uint16
 	BootstrapSource string
+
+	// KVConnector, KVRole and KVEngineID are how a vLLM worker hands KV over; "" is
+	// not known.
+	KVConnector string
+	KVRole      string
+	KVEngineID  string
+	// DPRank is the data-parallel rank, of DPSize, that the worker is; DPSize is 0 for
+	// a worker that is a whole engine. BaseURL is then the engine's own URL.
+	DPSize, DPRank int
+	BaseURL        string
+	// Media are the types of media that the worker takes, such as "image"; empty when
+	// it has not said.
+	Media []string
+
 	// Conflict says why the worker is registered but never chosen, such as a
 	// bootstrap address that an earlier worker has; "" for all others.
 	Conflict string
@@ -95,11 +109,15 @@ func (s *Spec) ModelID() string {
 	return s.Models[0].ID
 }
 
+// Base is the URL that the worker's engine is called at: without a rank.
+func (s *Spec) Base() string { return cmp.Or(s.BaseURL, s.URL) }
+
 // Clone is a copy that shares nothing with s.
 func (s *Spec) Clone() *Spec {
 	c := *s
 	c.Labels = maps.Clone(s.Labels)
 	c.Models = slices.Clone(s.Models)
+	c.Media = slices.Clone(s.Media)
 	for i := range c.Models {
 		c.Models[i].Aliases = slices.Clone(c.Models[i].Aliases)
 	}

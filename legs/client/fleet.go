@@ -207,6 +207,9 @@ func (c *Client) Readiness() (ready bool, healthy, total int) {
 // Workers is everybody who is registered, in order.
 func (c *Client) Workers() []*worker.Worker { return c.registry.Workers() }
 
+// Lookup is a worker as this copy knows it, or nil.
+func (c *Client) Lookup(id worker.ID) *worker.Worker { return c.registry.Lookup(id) }
+
 // Overloaded says whether overload protection keeps requests from a worker now, as
 // far as this copy knows.
 func (c *Client) Overloaded(id worker.ID) bool { return c.registry.Overloaded(id) }

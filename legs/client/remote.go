@@ -185,7 +185,7 @@ func (w *waiting) close(id worker.LeaseID, one *wait, gone func(*call)) {
 // granted to nobody any more is given back.
 func (c *Client) onReply(r *wire.Reply) {
 	l := c.legs[r.Lease.Leg]
-	if l == nil {
+	if l == nil || r.Queued { // then the answer itself follows
 		return
 	}
 	by, late := c.waiting.answered(r)

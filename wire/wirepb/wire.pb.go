@@ -427,20 +427,24 @@ const (
 	ErrorCode_ERROR_CODE_NOT_READY                       ErrorCode = 6
 	ErrorCode_ERROR_CODE_DRAINING                        ErrorCode = 7
 	ErrorCode_ERROR_CODE_UNSUPPORTED_VERSION             ErrorCode = 8
+	ErrorCode_ERROR_CODE_COMPAT_MISMATCH                 ErrorCode = 9
+	ErrorCode_ERROR_CODE_ADMISSION_FULL                  ErrorCode = 10
 )
 
 // Enum value maps for ErrorCode.
 var (
 	ErrorCode_name = map[int32]string{
-		0: "ERROR_CODE_UNSPECIFIED",
-		1: "ERROR_CODE_INTERNAL",
-		2: "ERROR_CODE_NO_AVAILABLE_WORKERS",
-		3: "ERROR_CODE_WORKER_OVERLOAD_PROTECTION_SHED",
-		4: "ERROR_CODE_MODEL_NOT_FOUND",
-		5: "ERROR_CODE_INVALID_TARGET",
-		6: "ERROR_CODE_NOT_READY",
-		7: "ERROR_CODE_DRAINING",
-		8: "ERROR_CODE_UNSUPPORTED_VERSION",
+		0:  "ERROR_CODE_UNSPECIFIED",
+		1:  "ERROR_CODE_INTERNAL",
+		2:  "ERROR_CODE_NO_AVAILABLE_WORKERS",
+		3:  "ERROR_CODE_WORKER_OVERLOAD_PROTECTION_SHED",
+		4:  "ERROR_CODE_MODEL_NOT_FOUND",
+		5:  "ERROR_CODE_INVALID_TARGET",
+		6:  "ERROR_CODE_NOT_READY",
+		7:  "ERROR_CODE_DRAINING",
+		8:  "ERROR_CODE_UNSUPPORTED_VERSION",
+		9:  "ERROR_CODE_COMPAT_MISMATCH",
+		10: "ERROR_CODE_ADMISSION_FULL",
 	}
 	ErrorCode_value = map[string]int32{
 		"ERROR_CODE_UNSPECIFIED":                     0,
@@ -452,6 +456,8 @@ var (
 		"ERROR_CODE_NOT_READY":                       6,
 		"ERROR_CODE_DRAINING":                        7,
 		"ERROR_CODE_UNSUPPORTED_VERSION":             8,
+		"ERROR_CODE_COMPAT_MISMATCH":                 9,
+		"ERROR_CODE_ADMISSION_FULL":                  10,
 	}
 )
 
@@ -589,7 +595,8 @@ type LeaseEntry struct {
 	Probe         bool                   `protobuf:"varint,6,opt,name=probe,proto3" json:"probe,omitempty"`
 	Outcome       Outcome                `protobuf:"varint,7,opt,name=outcome,proto3,enum=smg.v1.Outcome" json:"outcome,omitempty"`
 	Unreached     bool                   `protobuf:"varint,8,opt,name=unreached,proto3" json:"unreached,omitempty"`
-	Key           uint64                 `protobuf:"fixed64,9,opt,name=key,proto3" json:"key,omitempty"` // that tells the worker's calls apart, 0 is none
+	Key           uint64                 `protobuf:"fixed64,9,opt,name=key,proto3" json:"key,omitempty"`     // that tells the worker's calls apart, 0 is none
+	Units         uint32                 `protobuf:"varint,10,opt,name=units,proto3" json:"units,omitempty"` // sequences, 0 is one
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -687,6 +694,13 @@ func (x *LeaseEntry) GetKey() uint64 {
 	return 0
 }
 
+func (x *LeaseEntry) GetUnits() uint32 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
 // LeaseBeat repeats a quarter of the open leases.
 type LeaseBeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -757,6 +771,7 @@ type Lease struct {
 	Tokens        uint64                 `protobuf:"varint,4,opt,name=tokens,proto3" json:"tokens,omitempty"`
 	Probe         bool                   `protobuf:"varint,5,opt,name=probe,proto3" json:"probe,omitempty"`
 	Key           uint64                 `protobuf:"fixed64,6,opt,name=key,proto3" json:"key,omitempty"`
+	Units         uint32                 `protobuf:"varint,7,opt,name=units,proto3" json:"units,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -829,6 +844,13 @@ func (x *Lease) GetProbe() bool {
 func (x *Lease) GetKey() uint64 {
 	if x != nil {
 		return x.Key
+	}
+	return 0
+}
+
+func (x *Lease) GetUnits() uint32 {
+	if x != nil {
+		return x.Units
 	}
 	return 0
 }
@@ -1023,6 +1045,7 @@ type Report struct {
 	MaxRunning    uint64                 `protobuf:"varint,6,opt,name=max_running,json=maxRunning,proto3" json:"max_running,omitempty"` // most requests in the batch, 0 is not reported
 	Throughput    float64                `protobuf:"fixed64,7,opt,name=throughput,proto3" json:"throughput,omitempty"`                  // generated tokens a second, 0 is not reported
 	KvUsage       float64                `protobuf:"fixed64,8,opt,name=kv_usage,json=kvUsage,proto3" json:"kv_usage,omitempty"`         // 0 to 1
+	Ranks         []*Rank                `protobuf:"bytes,9,rep,name=ranks,proto3" json:"ranks,omitempty"`                              // none when they are not told apart
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1113,6 +1136,66 @@ func (x *Report) GetKvUsage() float64 {
 	return 0
 }
 
+func (x *Report) GetRanks() []*Rank {
+	if x != nil {
+		return x.Ranks
+	}
+	return nil
+}
+
+// Rank is what a worker said of one of its data-parallel ranks.
+type Rank struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rank          uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	UsedTokens    uint64                 `protobuf:"varint,2,opt,name=used_tokens,json=usedTokens,proto3" json:"used_tokens,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Rank) Reset() {
+	*x = Rank{}
+	mi := &file_wire_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Rank) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Rank) ProtoMessage() {}
+
+func (x *Rank) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Rank.ProtoReflect.Descriptor instead.
+func (*Rank) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Rank) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *Rank) GetUsedTokens() uint64 {
+	if x != nil {
+		return x.UsedTokens
+	}
+	return 0
+}
+
 // Beat is the sign of life of a selector replica, on beat.<leg>.
 type Beat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1130,7 +1213,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_wire_proto_msgTypes[7]
+	mi := &file_wire_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1142,7 +1225,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[7]
+	mi := &file_wire_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1155,7 +1238,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{7}
+	return file_wire_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Beat) GetReplica() uint64 {
@@ -1225,7 +1308,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_wire_proto_msgTypes[8]
+	mi := &file_wire_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1237,7 +1320,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[8]
+	mi := &file_wire_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1250,7 +1333,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{8}
+	return file_wire_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Policy) GetName() string {
@@ -1289,13 +1372,21 @@ type Worker struct {
 	OverloadWaiting    uint64  `protobuf:"varint,15,opt,name=overload_waiting,json=overloadWaiting,proto3" json:"overload_waiting,omitempty"`
 	OverloadTokenUsage float64 `protobuf:"fixed64,16,opt,name=overload_token_usage,json=overloadTokenUsage,proto3" json:"overload_token_usage,omitempty"`
 	LoadIntervalUs     uint64  `protobuf:"varint,17,opt,name=load_interval_us,json=loadIntervalUs,proto3" json:"load_interval_us,omitempty"` // 0 is the fleet's
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// How it hands KV over.
+	KvConnector   string   `protobuf:"bytes,18,opt,name=kv_connector,json=kvConnector,proto3" json:"kv_connector,omitempty"`
+	KvRole        string   `protobuf:"bytes,19,opt,name=kv_role,json=kvRole,proto3" json:"kv_role,omitempty"`
+	KvEngineId    string   `protobuf:"bytes,20,opt,name=kv_engine_id,json=kvEngineId,proto3" json:"kv_engine_id,omitempty"`
+	DpSize        uint32   `protobuf:"varint,21,opt,name=dp_size,json=dpSize,proto3" json:"dp_size,omitempty"` // 0 is none
+	DpRank        uint32   `protobuf:"varint,22,opt,name=dp_rank,json=dpRank,proto3" json:"dp_rank,omitempty"`
+	BaseUrl       string   `protobuf:"bytes,23,opt,name=base_url,json=baseUrl,proto3" json:"base_url,omitempty"` // without a rank; empty is url
+	Media         []string `protobuf:"bytes,24,rep,name=media,proto3" json:"media,omitempty"`                    // types of media that it takes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_wire_proto_msgTypes[9]
+	mi := &file_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1307,7 +1398,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[9]
+	mi := &file_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1320,7 +1411,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{9}
+	return file_wire_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Worker) GetId() []byte {
@@ -1442,6 +1533,116 @@ func (x *Worker) GetLoadIntervalUs() uint64 {
 	return 0
 }
 
+func (x *Worker) GetKvConnector() string {
+	if x != nil {
+		return x.KvConnector
+	}
+	return ""
+}
+
+func (x *Worker) GetKvRole() string {
+	if x != nil {
+		return x.KvRole
+	}
+	return ""
+}
+
+func (x *Worker) GetKvEngineId() string {
+	if x != nil {
+		return x.KvEngineId
+	}
+	return ""
+}
+
+func (x *Worker) GetDpSize() uint32 {
+	if x != nil {
+		return x.DpSize
+	}
+	return 0
+}
+
+func (x *Worker) GetDpRank() uint32 {
+	if x != nil {
+		return x.DpRank
+	}
+	return 0
+}
+
+func (x *Worker) GetBaseUrl() string {
+	if x != nil {
+		return x.BaseUrl
+	}
+	return ""
+}
+
+func (x *Worker) GetMedia() []string {
+	if x != nil {
+		return x.Media
+	}
+	return nil
+}
+
+// Class is with whom a worker can share the work of a request.
+type Class struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Runtime       string                 `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
+	Connector     string                 `protobuf:"bytes,2,opt,name=connector,proto3" json:"connector,omitempty"`
+	Group         string                 `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Class) Reset() {
+	*x = Class{}
+	mi := &file_wire_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Class) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Class) ProtoMessage() {}
+
+func (x *Class) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Class.ProtoReflect.Descriptor instead.
+func (*Class) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Class) GetRuntime() string {
+	if x != nil {
+		return x.Runtime
+	}
+	return ""
+}
+
+func (x *Class) GetConnector() string {
+	if x != nil {
+		return x.Connector
+	}
+	return ""
+}
+
+func (x *Class) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
 type Model struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1452,7 +1653,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_wire_proto_msgTypes[10]
+	mi := &file_wire_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1464,7 +1665,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[10]
+	mi := &file_wire_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1477,7 +1678,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{10}
+	return file_wire_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Model) GetId() string {
@@ -1505,7 +1706,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_wire_proto_msgTypes[11]
+	mi := &file_wire_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1517,7 +1718,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[11]
+	mi := &file_wire_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1530,7 +1731,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{11}
+	return file_wire_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Key) GetSum() []byte {
@@ -1559,7 +1760,7 @@ type Pin struct {
 
 func (x *Pin) Reset() {
 	*x = Pin{}
-	mi := &file_wire_proto_msgTypes[12]
+	mi := &file_wire_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1772,7 @@ func (x *Pin) String() string {
 func (*Pin) ProtoMessage() {}
 
 func (x *Pin) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[12]
+	mi := &file_wire_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1785,7 @@ func (x *Pin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pin.ProtoReflect.Descriptor instead.
 func (*Pin) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{12}
+	return file_wire_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Pin) GetWorkers() []byte {
@@ -1610,26 +1811,33 @@ type Select struct {
 	Item        uint32                 `protobuf:"varint,3,opt,name=item,proto3" json:"item,omitempty"`
 	Leg         Leg                    `protobuf:"varint,4,opt,name=leg,proto3,enum=smg.v1.Leg" json:"leg,omitempty"`
 	// What the client wrote, which need not be UTF-8.
-	Model           []byte `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
-	Target          []byte `protobuf:"bytes,6,opt,name=target,proto3" json:"target,omitempty"`
-	HeaderKey       *Key   `protobuf:"bytes,7,opt,name=header_key,json=headerKey,proto3" json:"header_key,omitempty"`
-	Tokens          uint64 `protobuf:"varint,8,opt,name=tokens,proto3" json:"tokens,omitempty"` // how many token_ids there are in truth, 0 when there are none
-	Skip            []byte `protobuf:"bytes,9,opt,name=skip,proto3" json:"skip,omitempty"`      // ids of workers, 16 bytes each
-	RidKey          *Key   `protobuf:"bytes,10,opt,name=rid_key,json=ridKey,proto3" json:"rid_key,omitempty"`
-	ConversationKey *Key   `protobuf:"bytes,11,opt,name=conversation_key,json=conversationKey,proto3" json:"conversation_key,omitempty"`
-	PinnedKey       *Key   `protobuf:"bytes,12,opt,name=pinned_key,json=pinnedKey,proto3" json:"pinned_key,omitempty"`
-	ImplicitKey     *Key   `protobuf:"bytes,13,opt,name=implicit_key,json=implicitKey,proto3" json:"implicit_key,omitempty"`
-	Text            string `protobuf:"bytes,14,opt,name=text,proto3" json:"text,omitempty"`                         // at most 256 KiB
-	Chars           uint64 `protobuf:"varint,15,opt,name=chars,proto3" json:"chars,omitempty"`                      // of the whole text
-	TokenIds        []byte `protobuf:"bytes,16,opt,name=token_ids,json=tokenIds,proto3" json:"token_ids,omitempty"` // 4 bytes each, little-endian, at most 256 KiB
-	Namespace       uint64 `protobuf:"fixed64,17,opt,name=namespace,proto3" json:"namespace,omitempty"`             // of a cache partition, 0 is none
+	Model           []byte   `protobuf:"bytes,5,opt,name=model,proto3" json:"model,omitempty"`
+	Target          []byte   `protobuf:"bytes,6,opt,name=target,proto3" json:"target,omitempty"`
+	HeaderKey       *Key     `protobuf:"bytes,7,opt,name=header_key,json=headerKey,proto3" json:"header_key,omitempty"`
+	Tokens          uint64   `protobuf:"varint,8,opt,name=tokens,proto3" json:"tokens,omitempty"` // how many token_ids there are in truth, 0 when there are none
+	Skip            []byte   `protobuf:"bytes,9,opt,name=skip,proto3" json:"skip,omitempty"`      // ids of workers, 16 bytes each
+	RidKey          *Key     `protobuf:"bytes,10,opt,name=rid_key,json=ridKey,proto3" json:"rid_key,omitempty"`
+	ConversationKey *Key     `protobuf:"bytes,11,opt,name=conversation_key,json=conversationKey,proto3" json:"conversation_key,omitempty"`
+	PinnedKey       *Key     `protobuf:"bytes,12,opt,name=pinned_key,json=pinnedKey,proto3" json:"pinned_key,omitempty"`
+	ImplicitKey     *Key     `protobuf:"bytes,13,opt,name=implicit_key,json=implicitKey,proto3" json:"implicit_key,omitempty"`
+	Text            string   `protobuf:"bytes,14,opt,name=text,proto3" json:"text,omitempty"`                         // at most 256 KiB
+	Chars           uint64   `protobuf:"varint,15,opt,name=chars,proto3" json:"chars,omitempty"`                      // of the whole text
+	TokenIds        []byte   `protobuf:"bytes,16,opt,name=token_ids,json=tokenIds,proto3" json:"token_ids,omitempty"` // 4 bytes each, little-endian, at most 256 KiB
+	Namespace       uint64   `protobuf:"fixed64,17,opt,name=namespace,proto3" json:"namespace,omitempty"`             // of a cache partition, 0 is none
+	Compat          *Class   `protobuf:"bytes,18,opt,name=compat,proto3" json:"compat,omitempty"`                     // that the worker must fit, absent is any
+	Groups          []string `protobuf:"bytes,19,rep,name=groups,proto3" json:"groups,omitempty"`                     // one of which the worker must be in, empty is any
+	WaitUs          uint64   `protobuf:"varint,20,opt,name=wait_us,json=waitUs,proto3" json:"wait_us,omitempty"`      // how long the answer may wait for a worker, 0 is not at all
+	Units           uint32   `protobuf:"varint,21,opt,name=units,proto3" json:"units,omitempty"`                      // sequences of the request, 0 is one
+	Dry             bool     `protobuf:"varint,22,opt,name=dry,proto3" json:"dry,omitempty"`                          // the worker is named, and no lease begins
+	Priority        int32    `protobuf:"zigzag32,23,opt,name=priority,proto3" json:"priority,omitempty"`              // among those that wait, higher first
+	Tenant          []byte   `protobuf:"bytes,24,opt,name=tenant,proto3" json:"tenant,omitempty"`                     // what the client wrote
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Select) Reset() {
 	*x = Select{}
-	mi := &file_wire_proto_msgTypes[13]
+	mi := &file_wire_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1641,7 +1849,7 @@ func (x *Select) String() string {
 func (*Select) ProtoMessage() {}
 
 func (x *Select) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[13]
+	mi := &file_wire_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1654,7 +1862,7 @@ func (x *Select) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Select.ProtoReflect.Descriptor instead.
 func (*Select) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{13}
+	return file_wire_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Select) GetIncarnation() uint64 {
@@ -1776,6 +1984,55 @@ func (x *Select) GetNamespace() uint64 {
 	return 0
 }
 
+func (x *Select) GetCompat() *Class {
+	if x != nil {
+		return x.Compat
+	}
+	return nil
+}
+
+func (x *Select) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
+}
+
+func (x *Select) GetWaitUs() uint64 {
+	if x != nil {
+		return x.WaitUs
+	}
+	return 0
+}
+
+func (x *Select) GetUnits() uint32 {
+	if x != nil {
+		return x.Units
+	}
+	return 0
+}
+
+func (x *Select) GetDry() bool {
+	if x != nil {
+		return x.Dry
+	}
+	return false
+}
+
+func (x *Select) GetPriority() int32 {
+	if x != nil {
+		return x.Priority
+	}
+	return 0
+}
+
+func (x *Select) GetTenant() []byte {
+	if x != nil {
+		return x.Tenant
+	}
+	return nil
+}
+
 // Snapshot asks everybody for the records of a leg that they hold, on
 // snapshot.<leg>. The answers are Records on snapshot.<leg>.<asker>.
 type Snapshot struct {
@@ -1787,7 +2044,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_wire_proto_msgTypes[14]
+	mi := &file_wire_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +2056,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[14]
+	mi := &file_wire_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +2069,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{14}
+	return file_wire_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Snapshot) GetAsker() uint64 {
@@ -1823,7 +2080,7 @@ func (x *Snapshot) GetAsker() uint64 {
 }
 
 // Reply is the answer to a Select, on replies.<incarnation>. It has a pick or an
-// error.
+// error, or says that the select waits for one.
 type Reply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Incarnation   uint64                 `protobuf:"fixed64,1,opt,name=incarnation,proto3" json:"incarnation,omitempty"`
@@ -1833,13 +2090,14 @@ type Reply struct {
 	Replica       uint64                 `protobuf:"fixed64,5,opt,name=replica,proto3" json:"replica,omitempty"` // that answers
 	Pick          *Pick                  `protobuf:"bytes,6,opt,name=pick,proto3" json:"pick,omitempty"`
 	Error         *Error                 `protobuf:"bytes,7,opt,name=error,proto3" json:"error,omitempty"`
+	Queued        bool                   `protobuf:"varint,8,opt,name=queued,proto3" json:"queued,omitempty"` // neither yet: another reply follows
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_wire_proto_msgTypes[15]
+	mi := &file_wire_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1851,7 +2109,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[15]
+	mi := &file_wire_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1864,7 +2122,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{15}
+	return file_wire_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Reply) GetIncarnation() uint64 {
@@ -1916,6 +2174,13 @@ func (x *Reply) GetError() *Error {
 	return nil
 }
 
+func (x *Reply) GetQueued() bool {
+	if x != nil {
+		return x.Queued
+	}
+	return false
+}
+
 // Pick is a worker on which the lease is counted.
 type Pick struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1932,13 +2197,20 @@ type Pick struct {
 	Policy        string                 `protobuf:"bytes,11,opt,name=policy,proto3" json:"policy,omitempty"`
 	Branch        string                 `protobuf:"bytes,12,opt,name=branch,proto3" json:"branch,omitempty"`
 	Tokens        uint64                 `protobuf:"varint,13,opt,name=tokens,proto3" json:"tokens,omitempty"` // credited to the worker
+	KvConnector   string                 `protobuf:"bytes,14,opt,name=kv_connector,json=kvConnector,proto3" json:"kv_connector,omitempty"`
+	KvEngineId    string                 `protobuf:"bytes,15,opt,name=kv_engine_id,json=kvEngineId,proto3" json:"kv_engine_id,omitempty"`
+	DpSize        uint32                 `protobuf:"varint,16,opt,name=dp_size,json=dpSize,proto3" json:"dp_size,omitempty"` // 0 is none
+	DpRank        uint32                 `protobuf:"varint,17,opt,name=dp_rank,json=dpRank,proto3" json:"dp_rank,omitempty"`
+	BaseUrl       string                 `protobuf:"bytes,18,opt,name=base_url,json=baseUrl,proto3" json:"base_url,omitempty"` // without a rank; empty is url
+	PairGroup     string                 `protobuf:"bytes,19,opt,name=pair_group,json=pairGroup,proto3" json:"pair_group,omitempty"`
+	Matched       uint64                 `protobuf:"varint,20,opt,name=matched,proto3" json:"matched,omitempty"` // tokens of the prompt that the worker is known to hold
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Pick) Reset() {
 	*x = Pick{}
-	mi := &file_wire_proto_msgTypes[16]
+	mi := &file_wire_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1950,7 +2222,7 @@ func (x *Pick) String() string {
 func (*Pick) ProtoMessage() {}
 
 func (x *Pick) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[16]
+	mi := &file_wire_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1963,7 +2235,7 @@ func (x *Pick) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pick.ProtoReflect.Descriptor instead.
 func (*Pick) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{16}
+	return file_wire_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Pick) GetWorker() []byte {
@@ -2057,18 +2329,68 @@ func (x *Pick) GetTokens() uint64 {
 	return 0
 }
 
+func (x *Pick) GetKvConnector() string {
+	if x != nil {
+		return x.KvConnector
+	}
+	return ""
+}
+
+func (x *Pick) GetKvEngineId() string {
+	if x != nil {
+		return x.KvEngineId
+	}
+	return ""
+}
+
+func (x *Pick) GetDpSize() uint32 {
+	if x != nil {
+		return x.DpSize
+	}
+	return 0
+}
+
+func (x *Pick) GetDpRank() uint32 {
+	if x != nil {
+		return x.DpRank
+	}
+	return 0
+}
+
+func (x *Pick) GetBaseUrl() string {
+	if x != nil {
+		return x.BaseUrl
+	}
+	return ""
+}
+
+func (x *Pick) GetPairGroup() string {
+	if x != nil {
+		return x.PairGroup
+	}
+	return ""
+}
+
+func (x *Pick) GetMatched() uint64 {
+	if x != nil {
+		return x.Matched
+	}
+	return 0
+}
+
 // Error is why there is no answer. A code that is absent reads as internal.
 type Error struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Code          ErrorCode              `protobuf:"varint,1,opt,name=code,proto3,enum=smg.v1.ErrorCode" json:"code,omitempty"`
 	Message       string                 `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
+	Classes       []*Class               `protobuf:"bytes,3,rep,name=classes,proto3" json:"classes,omitempty"` // that there are, when none of them fits
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_wire_proto_msgTypes[17]
+	mi := &file_wire_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2080,7 +2402,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[17]
+	mi := &file_wire_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2093,7 +2415,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{17}
+	return file_wire_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Error) GetCode() ErrorCode {
@@ -2110,6 +2432,13 @@ func (x *Error) GetMessage() string {
 	return ""
 }
 
+func (x *Error) GetClasses() []*Class {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
 var File_wire_proto protoreflect.FileDescriptor
 
 const file_wire_proto_rawDesc = "" +
@@ -2124,7 +2453,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x18\n" +
 	"\aworkers\x18\x05 \x01(\fR\aworkers\x12,\n" +
 	"\aentries\x18\x06 \x03(\v2\x12.smg.v1.LeaseEntryR\aentries\x12%\n" +
-	"\x04beat\x18\a \x01(\v2\x11.smg.v1.LeaseBeatR\x04beat\"\xfc\x01\n" +
+	"\x04beat\x18\a \x01(\v2\x11.smg.v1.LeaseBeatR\x04beat\"\x92\x02\n" +
 	"\n" +
 	"LeaseEntry\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.smg.v1.EntryKindR\x04kind\x12\x12\n" +
@@ -2135,18 +2464,21 @@ const file_wire_proto_rawDesc = "" +
 	"\x05probe\x18\x06 \x01(\bR\x05probe\x12)\n" +
 	"\aoutcome\x18\a \x01(\x0e2\x0f.smg.v1.OutcomeR\aoutcome\x12\x1c\n" +
 	"\tunreached\x18\b \x01(\bR\tunreached\x12\x10\n" +
-	"\x03key\x18\t \x01(\x06R\x03key\"b\n" +
+	"\x03key\x18\t \x01(\x06R\x03key\x12\x14\n" +
+	"\x05units\x18\n" +
+	" \x01(\rR\x05units\"b\n" +
 	"\tLeaseBeat\x12\x12\n" +
 	"\x04open\x18\x01 \x01(\rR\x04open\x12\x18\n" +
 	"\aquarter\x18\x02 \x01(\rR\aquarter\x12'\n" +
-	"\arenewed\x18\x03 \x03(\v2\r.smg.v1.LeaseR\arenewed\"\x87\x01\n" +
+	"\arenewed\x18\x03 \x03(\v2\r.smg.v1.LeaseR\arenewed\"\x9d\x01\n" +
 	"\x05Lease\x12\x12\n" +
 	"\x04plan\x18\x01 \x01(\x04R\x04plan\x12\x12\n" +
 	"\x04item\x18\x02 \x01(\rR\x04item\x12\x16\n" +
 	"\x06worker\x18\x03 \x01(\rR\x06worker\x12\x16\n" +
 	"\x06tokens\x18\x04 \x01(\x04R\x06tokens\x12\x14\n" +
 	"\x05probe\x18\x05 \x01(\bR\x05probe\x12\x10\n" +
-	"\x03key\x18\x06 \x01(\x06R\x03key\"2\n" +
+	"\x03key\x18\x06 \x01(\x06R\x03key\x12\x14\n" +
+	"\x05units\x18\a \x01(\rR\x05units\"2\n" +
 	"\aRecords\x12'\n" +
 	"\arecords\x18\x01 \x03(\v2\r.smg.v1.StateR\arecords\"\x8d\x03\n" +
 	"\x05State\x12\x16\n" +
@@ -2165,7 +2497,7 @@ const file_wire_proto_rawDesc = "" +
 	" \x01(\v2\x0e.smg.v1.ReportR\x06report\x12\x18\n" +
 	"\aprocess\x18\v \x01(\x06R\aprocess\x12%\n" +
 	"\x0ebootstrap_port\x18\f \x01(\rR\rbootstrapPortB\x11\n" +
-	"\x0f_breaker_age_us\"\xf7\x01\n" +
+	"\x0f_breaker_age_us\"\x9b\x02\n" +
 	"\x06Report\x12\x15\n" +
 	"\x06age_us\x18\x01 \x01(\x04R\x05ageUs\x12\x1e\n" +
 	"\vgood_for_us\x18\x02 \x01(\x04R\tgoodForUs\x12\x18\n" +
@@ -2177,8 +2509,13 @@ const file_wire_proto_rawDesc = "" +
 	"\n" +
 	"throughput\x18\a \x01(\x01R\n" +
 	"throughput\x12\x19\n" +
-	"\bkv_usage\x18\b \x01(\x01R\akvUsageB\t\n" +
-	"\a_queued\"\xe7\x01\n" +
+	"\bkv_usage\x18\b \x01(\x01R\akvUsage\x12\"\n" +
+	"\x05ranks\x18\t \x03(\v2\f.smg.v1.RankR\x05ranksB\t\n" +
+	"\a_queued\";\n" +
+	"\x04Rank\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x1f\n" +
+	"\vused_tokens\x18\x02 \x01(\x04R\n" +
+	"usedTokens\"\xe7\x01\n" +
 	"\x04Beat\x12\x18\n" +
 	"\areplica\x18\x01 \x01(\x06R\areplica\x12\x1d\n" +
 	"\x03leg\x18\x02 \x01(\x0e2\v.smg.v1.LegR\x03leg\x12\x14\n" +
@@ -2190,7 +2527,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x06models\x18\b \x03(\tR\x06models\"A\n" +
 	"\x06Policy\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
-	"\x05reads\x18\x02 \x03(\x0e2\r.smg.v1.ReadsR\x05reads\"\x95\x05\n" +
+	"\x05reads\x18\x02 \x03(\x0e2\r.smg.v1.ReadsR\x05reads\"\xd6\x06\n" +
 	"\x06Worker\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x1d\n" +
@@ -2209,10 +2546,22 @@ const file_wire_proto_rawDesc = "" +
 	"\bconflict\x18\x0e \x01(\tR\bconflict\x12)\n" +
 	"\x10overload_waiting\x18\x0f \x01(\x04R\x0foverloadWaiting\x120\n" +
 	"\x14overload_token_usage\x18\x10 \x01(\x01R\x12overloadTokenUsage\x12(\n" +
-	"\x10load_interval_us\x18\x11 \x01(\x04R\x0eloadIntervalUs\x1a9\n" +
+	"\x10load_interval_us\x18\x11 \x01(\x04R\x0eloadIntervalUs\x12!\n" +
+	"\fkv_connector\x18\x12 \x01(\tR\vkvConnector\x12\x17\n" +
+	"\akv_role\x18\x13 \x01(\tR\x06kvRole\x12 \n" +
+	"\fkv_engine_id\x18\x14 \x01(\tR\n" +
+	"kvEngineId\x12\x17\n" +
+	"\adp_size\x18\x15 \x01(\rR\x06dpSize\x12\x17\n" +
+	"\adp_rank\x18\x16 \x01(\rR\x06dpRank\x12\x19\n" +
+	"\bbase_url\x18\x17 \x01(\tR\abaseUrl\x12\x14\n" +
+	"\x05media\x18\x18 \x03(\tR\x05media\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"1\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"U\n" +
+	"\x05Class\x12\x18\n" +
+	"\aruntime\x18\x01 \x01(\tR\aruntime\x12\x1c\n" +
+	"\tconnector\x18\x02 \x01(\tR\tconnector\x12\x14\n" +
+	"\x05group\x18\x03 \x01(\tR\x05group\"1\n" +
 	"\x05Model\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaliases\x18\x02 \x03(\tR\aaliases\"3\n" +
@@ -2221,7 +2570,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x05short\x18\x03 \x01(\x06R\x05shortJ\x04\b\x01\x10\x02\"9\n" +
 	"\x03Pin\x12\x18\n" +
 	"\aworkers\x18\x01 \x01(\fR\aworkers\x12\x18\n" +
-	"\areplica\x18\x02 \x01(\x06R\areplica\"\x96\x04\n" +
+	"\areplica\x18\x02 \x01(\x06R\areplica\"\xca\x05\n" +
 	"\x06Select\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\x04R\x04plan\x12\x12\n" +
@@ -2242,9 +2591,16 @@ const file_wire_proto_rawDesc = "" +
 	"\x04text\x18\x0e \x01(\tR\x04text\x12\x14\n" +
 	"\x05chars\x18\x0f \x01(\x04R\x05chars\x12\x1b\n" +
 	"\ttoken_ids\x18\x10 \x01(\fR\btokenIds\x12\x1c\n" +
-	"\tnamespace\x18\x11 \x01(\x06R\tnamespace\" \n" +
+	"\tnamespace\x18\x11 \x01(\x06R\tnamespace\x12%\n" +
+	"\x06compat\x18\x12 \x01(\v2\r.smg.v1.ClassR\x06compat\x12\x16\n" +
+	"\x06groups\x18\x13 \x03(\tR\x06groups\x12\x17\n" +
+	"\await_us\x18\x14 \x01(\x04R\x06waitUs\x12\x14\n" +
+	"\x05units\x18\x15 \x01(\rR\x05units\x12\x10\n" +
+	"\x03dry\x18\x16 \x01(\bR\x03dry\x12\x1a\n" +
+	"\bpriority\x18\x17 \x01(\x11R\bpriority\x12\x16\n" +
+	"\x06tenant\x18\x18 \x01(\fR\x06tenant\" \n" +
 	"\bSnapshot\x12\x14\n" +
-	"\x05asker\x18\x01 \x01(\x06R\x05asker\"\xd1\x01\n" +
+	"\x05asker\x18\x01 \x01(\x06R\x05asker\"\xe9\x01\n" +
 	"\x05Reply\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\x04R\x04plan\x12\x12\n" +
@@ -2252,7 +2608,8 @@ const file_wire_proto_rawDesc = "" +
 	"\x03leg\x18\x04 \x01(\x0e2\v.smg.v1.LegR\x03leg\x12\x18\n" +
 	"\areplica\x18\x05 \x01(\x06R\areplica\x12 \n" +
 	"\x04pick\x18\x06 \x01(\v2\f.smg.v1.PickR\x04pick\x12#\n" +
-	"\x05error\x18\a \x01(\v2\r.smg.v1.ErrorR\x05error\"\xe3\x02\n" +
+	"\x05error\x18\a \x01(\v2\r.smg.v1.ErrorR\x05error\x12\x16\n" +
+	"\x06queued\x18\b \x01(\bR\x06queued\"\xae\x04\n" +
 	"\x04Pick\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\fR\x06worker\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x1d\n" +
@@ -2267,10 +2624,20 @@ const file_wire_proto_rawDesc = "" +
 	" \x01(\bR\x05probe\x12\x16\n" +
 	"\x06policy\x18\v \x01(\tR\x06policy\x12\x16\n" +
 	"\x06branch\x18\f \x01(\tR\x06branch\x12\x16\n" +
-	"\x06tokens\x18\r \x01(\x04R\x06tokens\"H\n" +
+	"\x06tokens\x18\r \x01(\x04R\x06tokens\x12!\n" +
+	"\fkv_connector\x18\x0e \x01(\tR\vkvConnector\x12 \n" +
+	"\fkv_engine_id\x18\x0f \x01(\tR\n" +
+	"kvEngineId\x12\x17\n" +
+	"\adp_size\x18\x10 \x01(\rR\x06dpSize\x12\x17\n" +
+	"\adp_rank\x18\x11 \x01(\rR\x06dpRank\x12\x19\n" +
+	"\bbase_url\x18\x12 \x01(\tR\abaseUrl\x12\x1d\n" +
+	"\n" +
+	"pair_group\x18\x13 \x01(\tR\tpairGroup\x12\x18\n" +
+	"\amatched\x18\x14 \x01(\x04R\amatched\"q\n" +
 	"\x05Error\x12%\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x11.smg.v1.ErrorCodeR\x04code\x12\x18\n" +
-	"\amessage\x18\x02 \x01(\tR\amessage*\\\n" +
+	"\amessage\x18\x02 \x01(\tR\amessage\x12'\n" +
+	"\aclasses\x18\x03 \x03(\v2\r.smg.v1.ClassR\aclasses*\\\n" +
 	"\x03Leg\x12\x13\n" +
 	"\x0fLEG_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vLEG_REGULAR\x10\x01\x12\x0e\n" +
@@ -2316,7 +2683,7 @@ const file_wire_proto_rawDesc = "" +
 	"READS_TEXT\x10\x04\x12\x16\n" +
 	"\x12READS_IMPLICIT_KEY\x10\x05\x12\x14\n" +
 	"\x10READS_PINNED_KEY\x10\x06\x12\x1a\n" +
-	"\x16READS_CONVERSATION_KEY\x10\a*\xab\x02\n" +
+	"\x16READS_CONVERSATION_KEY\x10\a*\xea\x02\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13ERROR_CODE_INTERNAL\x10\x01\x12#\n" +
@@ -2326,7 +2693,10 @@ const file_wire_proto_rawDesc = "" +
 	"\x19ERROR_CODE_INVALID_TARGET\x10\x05\x12\x18\n" +
 	"\x14ERROR_CODE_NOT_READY\x10\x06\x12\x17\n" +
 	"\x13ERROR_CODE_DRAINING\x10\a\x12\"\n" +
-	"\x1eERROR_CODE_UNSUPPORTED_VERSION\x10\bB\x11Z\x0fsmg/wire/wirepbb\x06proto3"
+	"\x1eERROR_CODE_UNSUPPORTED_VERSION\x10\b\x12\x1e\n" +
+	"\x1aERROR_CODE_COMPAT_MISMATCH\x10\t\x12\x1d\n" +
+	"\x19ERROR_CODE_ADMISSION_FULL\x10\n" +
+	"B\x11Z\x0fsmg/wire/wirepbb\x06proto3"
 
 var (
 	file_wire_proto_rawDescOnce sync.Once
@@ -2341,7 +2711,7 @@ func file_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_wire_proto_goTypes = []any{
 	(Leg)(0),           // 0: smg.v1.Leg
 	(Mode)(0),          // 1: smg.v1.Mode
@@ -2358,18 +2728,20 @@ var file_wire_proto_goTypes = []any{
 	(*Records)(nil),    // 12: smg.v1.Records
 	(*State)(nil),      // 13: smg.v1.State
 	(*Report)(nil),     // 14: smg.v1.Report
-	(*Beat)(nil),       // 15: smg.v1.Beat
-	(*Policy)(nil),     // 16: smg.v1.Policy
-	(*Worker)(nil),     // 17: smg.v1.Worker
-	(*Model)(nil),      // 18: smg.v1.Model
-	(*Key)(nil),        // 19: smg.v1.Key
-	(*Pin)(nil),        // 20: smg.v1.Pin
-	(*Select)(nil),     // 21: smg.v1.Select
-	(*Snapshot)(nil),   // 22: smg.v1.Snapshot
-	(*Reply)(nil),      // 23: smg.v1.Reply
-	(*Pick)(nil),       // 24: smg.v1.Pick
-	(*Error)(nil),      // 25: smg.v1.Error
-	nil,                // 26: smg.v1.Worker.LabelsEntry
+	(*Rank)(nil),       // 15: smg.v1.Rank
+	(*Beat)(nil),       // 16: smg.v1.Beat
+	(*Policy)(nil),     // 17: smg.v1.Policy
+	(*Worker)(nil),     // 18: smg.v1.Worker
+	(*Class)(nil),      // 19: smg.v1.Class
+	(*Model)(nil),      // 20: smg.v1.Model
+	(*Key)(nil),        // 21: smg.v1.Key
+	(*Pin)(nil),        // 22: smg.v1.Pin
+	(*Select)(nil),     // 23: smg.v1.Select
+	(*Snapshot)(nil),   // 24: smg.v1.Snapshot
+	(*Reply)(nil),      // 25: smg.v1.Reply
+	(*Pick)(nil),       // 26: smg.v1.Pick
+	(*Error)(nil),      // 27: smg.v1.Error
+	nil,                // 28: smg.v1.Worker.LabelsEntry
 }
 var file_wire_proto_depIdxs = []int32{
 	0,  // 0: smg.v1.LeaseBatch.leg:type_name -> smg.v1.Leg
@@ -2382,30 +2754,33 @@ var file_wire_proto_depIdxs = []int32{
 	4,  // 7: smg.v1.State.status:type_name -> smg.v1.Status
 	5,  // 8: smg.v1.State.breaker:type_name -> smg.v1.Breaker
 	14, // 9: smg.v1.State.report:type_name -> smg.v1.Report
-	0,  // 10: smg.v1.Beat.leg:type_name -> smg.v1.Leg
-	16, // 11: smg.v1.Beat.policies:type_name -> smg.v1.Policy
-	6,  // 12: smg.v1.Policy.reads:type_name -> smg.v1.Reads
-	0,  // 13: smg.v1.Worker.leg:type_name -> smg.v1.Leg
-	1,  // 14: smg.v1.Worker.mode:type_name -> smg.v1.Mode
-	18, // 15: smg.v1.Worker.models:type_name -> smg.v1.Model
-	26, // 16: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
-	0,  // 17: smg.v1.Select.leg:type_name -> smg.v1.Leg
-	19, // 18: smg.v1.Select.header_key:type_name -> smg.v1.Key
-	19, // 19: smg.v1.Select.rid_key:type_name -> smg.v1.Key
-	19, // 20: smg.v1.Select.conversation_key:type_name -> smg.v1.Key
-	19, // 21: smg.v1.Select.pinned_key:type_name -> smg.v1.Key
-	19, // 22: smg.v1.Select.implicit_key:type_name -> smg.v1.Key
-	0,  // 23: smg.v1.Reply.leg:type_name -> smg.v1.Leg
-	24, // 24: smg.v1.Reply.pick:type_name -> smg.v1.Pick
-	25, // 25: smg.v1.Reply.error:type_name -> smg.v1.Error
-	0,  // 26: smg.v1.Pick.leg:type_name -> smg.v1.Leg
-	1,  // 27: smg.v1.Pick.mode:type_name -> smg.v1.Mode
-	7,  // 28: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	15, // 10: smg.v1.Report.ranks:type_name -> smg.v1.Rank
+	0,  // 11: smg.v1.Beat.leg:type_name -> smg.v1.Leg
+	17, // 12: smg.v1.Beat.policies:type_name -> smg.v1.Policy
+	6,  // 13: smg.v1.Policy.reads:type_name -> smg.v1.Reads
+	0,  // 14: smg.v1.Worker.leg:type_name -> smg.v1.Leg
+	1,  // 15: smg.v1.Worker.mode:type_name -> smg.v1.Mode
+	20, // 16: smg.v1.Worker.models:type_name -> smg.v1.Model
+	28, // 17: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
+	0,  // 18: smg.v1.Select.leg:type_name -> smg.v1.Leg
+	21, // 19: smg.v1.Select.header_key:type_name -> smg.v1.Key
+	21, // 20: smg.v1.Select.rid_key:type_name -> smg.v1.Key
+	21, // 21: smg.v1.Select.conversation_key:type_name -> smg.v1.Key
+	21, // 22: smg.v1.Select.pinned_key:type_name -> smg.v1.Key
+	21, // 23: smg.v1.Select.implicit_key:type_name -> smg.v1.Key
+	19, // 24: smg.v1.Select.compat:type_name -> smg.v1.Class
+	0,  // 25: smg.v1.Reply.leg:type_name -> smg.v1.Leg
+	26, // 26: smg.v1.Reply.pick:type_name -> smg.v1.Pick
+	27, // 27: smg.v1.Reply.error:type_name -> smg.v1.Error
+	0,  // 28: smg.v1.Pick.leg:type_name -> smg.v1.Leg
+	1,  // 29: smg.v1.Pick.mode:type_name -> smg.v1.Mode
+	7,  // 30: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
+	19, // 31: smg.v1.Error.classes:type_name -> smg.v1.Class
+	32, // [32:32] is the sub-list for method output_type
+	32, // [32:32] is the sub-list for method input_type
+	32, // [32:32] is the sub-list for extension type_name
+	32, // [32:32] is the sub-list for extension extendee
+	0,  // [0:32] is the sub-list for field type_name
 }
 
 func init() { file_wire_proto_init() }
@@ -2421,7 +2796,7 @@ func file_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_proto_rawDesc), len(file_wire_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   19,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -97,7 +97,7 @@ func (d *Def) variables() []string {
 
 // Table returns the definitions of all flags, in the order of help.
 func Table() []Def {
-	return slices.Concat(launchTable(), policyTable(), stickyTable(), loadTable(), legTable(), retryTable(), serviceTable(), recordTable(), replayTable(), serveTable())
+	return slices.Concat(launchTable(), policyTable(), stickyTable(), loadTable(), legTable(), sharingTable(), retryTable(), serviceTable(), recordTable(), replayTable(), serveTable())
 }
 
 // entry is a flag as one command knows it.

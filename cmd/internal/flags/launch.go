@@ -71,6 +71,7 @@ type Launch struct {
 	OverloadWaiting    int
 	OverloadTokenUsage float64
 
+	Sharing Sharing
 	Retry   Retry
 	Breaker Breaker
 
@@ -182,6 +183,7 @@ func (l *Launch) check(c *checker, rule URLRule, n headcount) {
 	}
 	l.checkLegs(c, rule)
 	l.checkPolicies(c, n)
+	l.Sharing.check(c)
 	l.Retry.check(c)
 	l.Breaker.check(c)
 	c.checkPositive("plan-timeout-ms", l.PlanTimeout.Milliseconds())

@@ -29,12 +29,18 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	c.Grace = cfg.ShutdownGracePeriod
 	c.RoutingKeyHeaders = cfg.RoutingKeyHeaders
 	c.Mode = modeOf(cfg)
+	c.PD = sharingConfig(&cfg.Sharing)
 	c.LoadInterval = cfg.LoadMonitorInterval
 	c.Retry = ingress.Retry{
 		Attempts: cfg.Retry.Max, Initial: cfg.Retry.Initial, Max: cfg.Retry.MaxBackoff,
 		Multiplier: cfg.Retry.Multiplier, Jitter: cfg.Retry.Jitter,
 	}
 	return c
+}
+
+// sharingConfig is what the flags of table_pd.go decide about the API.
+func sharingConfig(*flags.Sharing) ingress.PDConfig {
+	return ingress.PDConfig{}
 }
 
 // modeOf is the mode in the API's terms.

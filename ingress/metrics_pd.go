@@ -1,0 +1,87 @@
+package ingress
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// pdMetrics are the numbers of requests that several workers share. Those with
+// labels have backend_type, model and runtime, see [metrics.pdLabels].
+type pdMetrics struct {
+	ttft     *prometheus.HistogramVec
+	prefill  *prometheus.HistogramVec
+	transfer *prometheus.HistogramVec
+
+	bootstrapFailures *prometheus.CounterVec
+	kvFailures        *prometheus.CounterVec
+	connectorMode     *prometheus.CounterVec // by mode
+
+	abandoned      prometheus.Counter
+	admissionWaits prometheus.Counter
+	admissionSheds prometheus.Counter
+	localPrefill   prometheus.Counter
+	encodeFallback prometheus.Counter
+	mismatch       prometheus.Counter
+}
+
+// Modes of smg_pd_kv_connector_mode_total.
+const (
+	modeMooncake    = "mooncake"
+	modeNixl        = "nixl"
+	modePassthrough = "passthrough"
+)
+
+func newPDMetrics() pdMetrics {
+	labels := []string{"backend_type", "model", "runtime"}
+	histogram := func(name, help string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: secondsBuckets()}, labels)
+	}
+	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+	}
+	m := pdMetrics{
+		ttft:     histogram("smg_pd_ttft_seconds", "From the dispatch to the first byte of decode's answer."),
+		prefill:  histogram("smg_pd_prefill_duration_seconds", "From the dispatch to the end of prefill's answer."),
+		transfer: histogram("smg_pd_kv_transfer_duration_seconds", "From the end of prefill's answer to the begin of decode's."),
+
+		bootstrapFailures: vec("smg_pd_bootstrap_failures_total", "Requests whose legs did not meet at the bootstrap address.", labels...),
+		kvFailures: vec("smg_pd_kv_transfer_failures_total",
+			"Prefill answers that did not say where their KV is, so that decode computed the prompt again.", labels...),
+		connectorMode: vec("smg_pd_kv_connector_mode_total", "Requests to vLLM's legs, by how the KV is handed over.", "mode"),
+
+		abandoned: counter("smg_pd_kv_abandoned_total",
+			"Prompts whose KV a vLLM prefill engine keeps until its own lease ends, since no decode will fetch it."),
+		admissionWaits: counter("smg_pd_admission_waits_total", "Requests that waited for a decode worker with room."),
+		admissionSheds: counter("smg_pd_admission_sheds_total", "Requests that found no decode worker with room in time."),
+		localPrefill:   counter("smg_pd_local_prefill_total", "Requests that decode served without a prefill worker, since little was to be computed."),
+		encodeFallback: counter("smg_pd_encode_fallback_total", "Requests whose media went to the prefill worker, since no encode worker was available."),
+		mismatch:       counter("smg_pick_mismatch_total", "Picks of workers that do not serve the request's leg or model."),
+	}
+	for _, mode := range []string{modeMooncake, modeNixl, modePassthrough} {
+		m.connectorMode.WithLabelValues(mode) // from 0 on
+	}
+	return m
+}
+
+// collectors are all of them.
+func (m *pdMetrics) collectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		m.ttft, m.prefill, m.transfer, m.bootstrapFailures, m.kvFailures, m.connectorMode,
+		m.abandoned, m.admissionWaits, m.admissionSheds, m.localPrefill, m.encodeFallback, m.mismatch,
+	}
+}
+
+// pdLabels are the values of the labels of pdMetrics for a plan.
+func (m *metrics) pdLabels(p *Plan, model string) []string {
+	return []string{"pd", m.modelLabel(model), string(p.runtime())}
+}
+
+// secondsBuckets are those of all durations.
+func secondsBuckets() []float64 {
+	return []float64{
+		0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 45, 60, 90, 120, 180, 240, 300, 480, 900, 1200, 1800, 2700,
+		3600, 5400, 7200,
+	}
+}

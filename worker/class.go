@@ -1,0 +1,91 @@
+package worker
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Connectors of vLLM that are spoken to in ways of their own. Workers with any other
+// one find each other's KV without being told.
+const (
+	NixlConnector     = "NixlConnector"
+	MooncakeConnector = "MooncakeConnector"
+)
+
+// GroupLabel is the label of workers that hand over only within a group.
+const GroupLabel = "pair_group"
+
+// Class is with whom a worker can share the work of a request: workers of one class
+// can hand over to each other.
+type Class struct {
+	Runtime   Runtime
+	Connector string // vLLM's alone
+	Group     string // "" is everybody's
+}
+
+// Class is the worker's. A vLLM worker that names no connector counts as one with
+// NIXL: how it was started cannot be asked over HTTP.
+func (s *Spec) Class() Class {
+	c := Class{Runtime: s.Runtime, Group: s.Labels[GroupLabel]}
+	if s.Runtime == VLLM {
+		c.Connector = s.KVConnector
+		if c.Connector == "" {
+			c.Connector = NixlConnector
+		}
+	}
+	return c
+}
+
+// String names the class to people.
+func (c Class) String() string {
+	var b strings.Builder
+	b.WriteString(string(c.Runtime))
+	if c.Connector != "" {
+		b.WriteString(" with " + c.Connector)
+	}
+	if c.Group != "" {
+		b.WriteString(" in group " + c.Group)
+	}
+	return b.String()
+}
+
+// Fit narrows who may be picked. Parts that are empty fit everybody.
+type Fit struct {
+	Class  Class
+	Groups []string // one of these, beside Class.Group
+}
+
+// Admits says whether a worker of class c fits. A nil Fit admits everybody.
+func (f *Fit) Admits(c Class) bool {
+	if f == nil {
+		return true
+	}
+	fits := func(want, has string) bool { return want == "" || want == has }
+	return fits(string(f.Class.Runtime), string(c.Runtime)) && fits(f.Class.Connector, c.Connector) && fits(f.Class.Group, c.Group) &&
+		(len(f.Groups) == 0 || slices.Contains(f.Groups, c.Group))
+}
+
+// Why nobody was picked although somebody is available.
+var (
+	// ErrMismatch: nobody who is available fits.
+	ErrMismatch = errors.New("no worker that is available fits the other leg's")
+	// ErrFull: everybody who is available has as many calls as it may have.
+	ErrFull = errors.New("every worker has as many requests as it takes")
+)
+
+// Mismatch is the [ErrMismatch] that says whom there is.
+type Mismatch struct{ Classes []Class }
+
+// Error implements error.
+func (m *Mismatch) Error() string {
+	names := make([]string, len(m.Classes))
+	for i, c := range m.Classes {
+		names[i] = c.String()
+	}
+	return fmt.Sprintf("%v: there is %s", ErrMismatch, strings.Join(names, ", "))
+}
+
+// Is says whether target is [ErrMismatch].
+func (m *Mismatch) Is(target error) bool { return target == ErrMismatch }
