@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -86,28 +87,33 @@ func TestARecordedTraceIsTheTrace(t *testing.T) {
 // recording is what a selector records while the workload arrives.
 func recording(t *testing.T, trace []mooncake.Line, work *study.Workload, as told) *recorded.Recording {
 	t.Helper()
-	r, err := record.Create(filepath.Join(t.TempDir(), "t.jsonl.gz"), record.Config{}, slog.New(slog.DiscardHandler), time.Now)
+	path := filepath.Join(t.TempDir(), "t.jsonl.gz")
+	// In a bubble the recorder's limit for what is left to write never comes, however
+	// slow the machine.
+	synctest.Test(t, func(t *testing.T) {
+		r, err := record.Create(path, record.Config{}, slog.New(slog.DiscardHandler), time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { r.Run(ctx) })
+		began, p := time.Now(), &prompts{lines: trace, common: 1}
+		for i := range work.Requests {
+			var req policy.Request
+			p.inputs(i, as, &req)
+			r.Selected(&wire.Select{
+				Lease: worker.LeaseID{Incarnation: 1, Plan: uint64(i + 1)}, Text: req.Text, Chars: req.Chars, TokenIDs: req.TokenIDs, Tokens: req.Tokens,
+			}, "m", &wire.Pick{}, worker.ErrUnavailable, began.Add(work.Requests[i].At))
+		}
+		cancel()
+		wg.Wait()
+	})
+	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() { r.Run(ctx) })
-	began, p := time.Now(), &prompts{lines: trace, common: 1}
-	for i := range work.Requests {
-		var req policy.Request
-		p.inputs(i, as, &req)
-		r.Selected(&wire.Select{
-			Lease: worker.LeaseID{Incarnation: 1, Plan: uint64(i + 1)}, Text: req.Text, Chars: req.Chars, TokenIDs: req.TokenIDs, Tokens: req.Tokens,
-		}, "m", &wire.Pick{}, worker.ErrUnavailable, began.Add(work.Requests[i].At))
-	}
-	cancel()
-	wg.Wait()
-	f, err := os.Open(r.Path())
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec, err := recorded.Load(recorded.File{Name: r.Path(), Data: f})
+	rec, err := recorded.Load(recorded.File{Name: path, Data: f})
 	if err = errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}
