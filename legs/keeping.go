@@ -18,6 +18,8 @@ import (
 type keeping struct {
 	*worker.Keeper
 	spec   *worker.Spec
+	place  int    // in the agenda
+	first  bool   // this replica comes first for the worker, and is to keep it
 	reason string // of the last bad probe, for the log
 
 	every    time.Duration // between load polls, 0 for none
@@ -77,6 +79,8 @@ func (s *Service) add(specs ...*worker.Spec) {
 		if k == nil {
 			k = &keeping{Keeper: worker.NewKeeper(spec.ID, s.cfg.Replica, s.cfg.Keeper)}
 			s.keepers[spec.ID] = k
+			k.first = s.first(worker.WorkerKey(spec.ID))
+			s.agenda.add(k)
 			if rec, ok := s.registry.Record(spec.ID); ok {
 				k.Hear(rec)
 			}
@@ -85,22 +89,21 @@ func (s *Service) add(specs ...*worker.Spec) {
 			s.book.Replaced(spec.ID)
 		}
 		k.spec, k.source = spec, nil
+		s.agenda.plan(k)
 		delete(s.gone, spec.ID)
 	}
 	s.grouped = false
 	s.publish()
 	s.mu.Unlock()
 	s.tick(false)
-	select {
-	case s.poke <- struct{}{}:
-	default: // poked already
-	}
+	s.look()
 }
 
 func (s *Service) remove(id worker.ID) {
 	s.mu.Lock()
 	if k := s.keepers[id]; k != nil {
 		s.gone[id] = gone{k.spec, k.engine, s.now()}
+		s.agenda.remove(k)
 	}
 	delete(s.keepers, id)
 	s.news = slices.DeleteFunc(s.news, func(rec worker.Record) bool { return rec.Worker == id })
@@ -153,22 +156,48 @@ func (s *Service) probeDue(ctx context.Context, probing *sync.WaitGroup) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, k := range s.keepers {
+	at := s.agenda.moment(now)
+	for i, k := range s.agenda.kept {
+		if s.agenda.probes[i] > at {
+			continue
+		}
 		select {
 		case s.probes <- struct{}{}:
 		default:
+			s.crowded = true
 			return
 		}
 		epoch, due := k.ProbeDue(now)
+		s.agenda.plan(k)
 		if !due {
 			<-s.probes
 			continue
 		}
 		url := k.spec.URL
 		probing.Go(func() {
-			defer func() { <-s.probes }()
 			s.probe(ctx, k, epoch, url)
+			<-s.probes
+			s.probed()
 		})
+	}
+}
+
+// probed has the loop look for the next probe at once, if one has found no free slot.
+func (s *Service) probed() {
+	s.mu.Lock()
+	crowded := s.crowded
+	s.crowded = false
+	s.mu.Unlock()
+	if crowded {
+		s.look()
+	}
+}
+
+// look has the loop look at once for workers that are due to be probed.
+func (s *Service) look() {
+	select {
+	case s.poke <- struct{}{}:
+	default: // told already
 	}
 }
 
@@ -187,6 +216,7 @@ func (s *Service) probe(ctx context.Context, k *keeping, epoch uint64, url strin
 	}
 	before := k.Record().Status
 	rec, changed := k.Probe(epoch, err == nil, s.now())
+	s.agenda.plan(k)
 	s.tell(rec, changed)
 	s.publish()
 	if before != rec.Status {

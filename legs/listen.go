@@ -39,6 +39,7 @@ func (s *Service) onLeases(b *worker.Batch) {
 		}
 		if k := s.keepers[e.Worker]; k != nil {
 			s.tell(k.Outcome(e, now))
+			s.agenda.plan(k)
 		}
 	}
 	s.publish()
@@ -67,6 +68,7 @@ func (s *Service) onState(m *wire.Records, stream bool) {
 		}
 		whole = whole && rec.Follows(k.Record())
 		held, answer := k.Hear(rec)
+		s.agenda.plan(k)
 		heard = append(heard, held)
 		s.tell(held, answer)
 	}

@@ -85,13 +85,19 @@ func (s *Service) pollsDue() []loadPoll {
 	defer s.mu.Unlock()
 	s.regroup()
 	var due []loadPoll
-	for _, k := range s.keepers {
+	at := s.agenda.moment(now)
+	for i, k := range s.agenda.kept {
+		if s.agenda.polls[i] > at {
+			continue
+		}
 		if k.every == 0 {
 			k.engine = nil
 			s.tell(k.Report(nil, false, now))
+			s.agenda.plan(k)
 			continue
 		}
 		stay, ok := k.PollDue(now, k.every)
+		s.agenda.plan(k)
 		if !ok {
 			continue
 		}
@@ -118,6 +124,7 @@ func (s *Service) regroup() {
 	every := s.cfg.Loads.schedule(specs, s.book.ReadsLoads)
 	for id, k := range s.keepers {
 		k.every = every[id]
+		s.agenda.plan(k)
 	}
 }
 
@@ -149,6 +156,7 @@ func (s *Service) poll(ctx context.Context, p loadPoll) {
 	over := rep != nil && p.k.spec.Overload.Or(s.cfg.Loads.Overload).Veto(rep)
 	quiet := len(s.news) == 0
 	s.tell(p.k.Polled(p.stay, rep, over, s.now()))
+	s.agenda.plan(p.k)
 	if quiet && len(s.news) > 0 {
 		s.newsDue.Reset(newsDelay)
 	}
