@@ -81,18 +81,22 @@ func (s *Service) add(specs ...*worker.Spec) {
 			s.keepers[spec.ID] = k
 			k.first = s.first(worker.WorkerKey(spec.ID))
 			s.agenda.add(k)
+			k.spec = spec
+			s.join(k)
 			if rec, ok := s.registry.Record(spec.ID); ok {
 				k.Hear(rec)
 			}
-		} else if !k.spec.RegisteredAt.Equal(spec.RegisteredAt) {
-			s.tell(k.Replaced(s.now()))
-			s.book.Replaced(spec.ID)
+		} else {
+			s.grouped = false
+			if !k.spec.RegisteredAt.Equal(spec.RegisteredAt) {
+				s.tell(k.Replaced(s.now()))
+				s.book.Replaced(spec.ID)
+			}
 		}
 		k.spec, k.source = spec, nil
 		s.agenda.plan(k)
 		delete(s.gone, spec.ID)
 	}
-	s.grouped = false
 	s.publish()
 	s.mu.Unlock()
 	s.tick(false)

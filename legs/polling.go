@@ -110,6 +110,16 @@ func (s *Service) pollsDue() []loadPoll {
 	return due
 }
 
+// join decides how often a worker that has come is polled. If that changes how often
+// others are, regroup does it. s.mu is held.
+func (s *Service) join(k *keeping) {
+	if s.grouped && s.rhythms.add(&s.cfg.Loads, k.spec, s.book.ReadsLoads) {
+		k.every = s.rhythms.every(k.spec)
+		return
+	}
+	s.grouped = false
+}
+
 // regroup decides anew how often workers are polled, if any has come, gone or
 // changed. s.mu is held.
 func (s *Service) regroup() {
@@ -121,9 +131,9 @@ func (s *Service) regroup() {
 	for _, k := range s.keepers {
 		specs = append(specs, k.spec)
 	}
-	every := s.cfg.Loads.schedule(specs, s.book.ReadsLoads)
-	for id, k := range s.keepers {
-		k.every = every[id]
+	s.rhythms = s.cfg.Loads.rhythms(specs, s.book.ReadsLoads)
+	for _, k := range s.agenda.kept {
+		k.every = s.rhythms.every(k.spec)
 		s.agenda.plan(k)
 	}
 }

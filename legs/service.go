@@ -86,6 +86,7 @@ type Service struct {
 	ranked    uint64          // version of the ranking that the keepers know
 	crowded   bool            // a probe waits for a slot
 	grouped   bool            // every keeping knows how often it is polled
+	rhythms   rhythms         // by which it does
 	events    []worker.Event  // scratch of onLeases
 	news      []worker.Record // to be published
 	gone      map[worker.ID]gone
