@@ -57,6 +57,9 @@ func (s *Service) onBeat(b *wire.Beat) {
 func (s *Service) onState(m *wire.Records, stream bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !stream {
+		s.recall.Answered()
+	}
 	now := s.now()
 	heard, whole := make([]worker.Record, 0, len(*m)), true
 	for i := range *m {

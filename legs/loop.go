@@ -75,6 +75,9 @@ func (s *Service) tick(timed bool) {
 		s.log.Debug("selector replica is ready", slog.Uint64("replica", uint64(s.cfg.Replica)))
 		s.beat()
 	}
+	if stage, due := s.recall.Tick(now); due {
+		s.askSnapshot(stage)
+	}
 	s.rank()
 	at := s.agenda.moment(now)
 	for i, k := range s.agenda.kept {

@@ -90,6 +90,7 @@ type Service struct {
 	events    []worker.Event  // scratch of onLeases
 	news      []worker.Record // to be published
 	gone      map[worker.ID]gone
+	recall    worker.Recall
 	recalled  time.Time // when a gap was last asked about
 }
 
@@ -241,15 +242,16 @@ func (s *Service) Run(ctx context.Context) error {
 		s.ranking.Reconnected(now)
 		s.mu.Lock()
 		s.readiness.Connected(now)
+		s.askSnapshot(s.recall.Begin(now))
 		s.mu.Unlock()
-		s.askSnapshot()
 	})
 	defer remove()
 	if s.bus.Connected() { // after the line above, so that no connection is missed
+		now := s.now()
 		s.mu.Lock()
-		s.readiness.Connected(s.now())
+		s.readiness.Connected(now)
+		s.askSnapshot(s.recall.Begin(now))
 		s.mu.Unlock()
-		s.askSnapshot()
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.watchWorkers(ctx) })

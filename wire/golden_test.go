@@ -179,6 +179,7 @@ func recordings() []recording {
 			Err: &Error{Code: CodeOverloaded, Message: "every worker is overloaded"},
 		}},
 		{name: "snapshot", codec: snapCodec, want: &Snapshot{Asker: 0xfedcba9876543210}},
+		{name: "snapshot_stage", codec: snapCodec, want: &Snapshot{Asker: 0xfedcba9876543210, Stage: worker.RecallReplicas}},
 		{name: "worker-least", codec: specCodec, want: &worker.Spec{ID: testID(1), URL: "http://10.0.0.1:8000"}},
 	}
 }

@@ -25,7 +25,10 @@ func (c *Client) subscribe(subs *bus.Subscriptions) error {
 				c.missed(l, leg, c.now())
 			}
 		})
-		bus.Join(subs, c.bus, c.cfg.Cluster.SnapshotOf(leg, c.cfg.Incarnation), func(m *wire.Records) { c.onState(leg, m) })
+		bus.Join(subs, c.bus, c.cfg.Cluster.SnapshotOf(leg, c.cfg.Incarnation), func(m *wire.Records) {
+			l.recall.answered()
+			c.onState(leg, m)
+		})
 		bus.Join(subs, c.bus, c.cfg.Cluster.Snapshot(leg), func(ask *wire.Snapshot) { c.onSnapshot(leg, ask) })
 		bus.Join(subs, c.bus, c.cfg.Cluster.Beat(worker.Leg(i)), func(b *wire.Beat) {
 			if len(b.Policies) > 0 {

@@ -1759,11 +1759,14 @@ func (x *Select) GetNamespace() uint64 {
 	return 0
 }
 
-// Snapshot asks everybody for the records of a leg that they hold, on
-// snapshot.<leg>. The answers are Records on snapshot.<leg>.<asker>.
+// Snapshot asks for the records of a leg that others hold, on snapshot.<leg>. The
+// answers are Records on snapshot.<leg>.<asker>.
 type Snapshot struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Asker         uint64                 `protobuf:"fixed64,1,opt,name=asker,proto3" json:"asker,omitempty"` // the replica, or the incarnation of the ingress
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Asker uint64                 `protobuf:"fixed64,1,opt,name=asker,proto3" json:"asker,omitempty"` // the replica, or the incarnation of the ingress
+	// Who is to answer: 1 the replica ranked first for the asker, 2 all replicas, 3 and
+	// above everybody, as without it. One who sets it asks on until somebody answers.
+	Stage         uint32 `protobuf:"varint,2,opt,name=stage,proto3" json:"stage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1801,6 +1804,13 @@ func (*Snapshot) Descriptor() ([]byte, []int) {
 func (x *Snapshot) GetAsker() uint64 {
 	if x != nil {
 		return x.Asker
+	}
+	return 0
+}
+
+func (x *Snapshot) GetStage() uint32 {
+	if x != nil {
+		return x.Stage
 	}
 	return 0
 }
@@ -2223,9 +2233,10 @@ const file_wire_proto_rawDesc = "" +
 	"\x04text\x18\x0e \x01(\tR\x04text\x12\x14\n" +
 	"\x05chars\x18\x0f \x01(\x04R\x05chars\x12\x1b\n" +
 	"\ttoken_ids\x18\x10 \x01(\fR\btokenIds\x12\x1c\n" +
-	"\tnamespace\x18\x11 \x01(\x06R\tnamespace\" \n" +
+	"\tnamespace\x18\x11 \x01(\x06R\tnamespace\"6\n" +
 	"\bSnapshot\x12\x14\n" +
-	"\x05asker\x18\x01 \x01(\x06R\x05asker\"\xd1\x01\n" +
+	"\x05asker\x18\x01 \x01(\x06R\x05asker\x12\x14\n" +
+	"\x05stage\x18\x02 \x01(\rR\x05stage\"\xd1\x01\n" +
 	"\x05Reply\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\x04R\x04plan\x12\x12\n" +
