@@ -85,6 +85,7 @@ func TestJudge(t *testing.T) {
 	fleet := func(workers int, cpu, idle, ready time.Duration, resident int64) *outcome {
 		o := &outcome{topology: topologies[0], workers: workers, costs: map[string][]sample{}}
 		o.rest = rest{ready: ready, span: time.Second, usages: []usage{{idle: idle / 2, resident: resident}, {idle: idle / 2}}}
+		o.quiet = o.rest
 		for _, p := range policies {
 			for _, k := range p.kinds {
 				o.costs[k.name] = []sample{{Result: load.Result{Answered: 10}, cpu: 10 * cpu}}
@@ -96,10 +97,10 @@ func TestJudge(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		many *outcome
-		want string // verdicts of G11, three times, and of G12
+		want string // verdicts of G11 and G12
 	}{
-		{"all_met", fleet(10256, 130*time.Microsecond, 50*time.Millisecond, 10*time.Second, 50<<20+20<<10*10000), "met met met met met met"},
-		{"all_missed", fleet(10256, 131*time.Microsecond, 51*time.Millisecond, 11*time.Second, 50<<20+21<<10*10000), "missed missed missed missed missed missed"},
+		{"all_met", fleet(10256, 130*time.Microsecond, 50*time.Millisecond, 10*time.Second, 50<<20+20<<10*10000), "met met met met met met met"},
+		{"all_missed", fleet(10256, 131*time.Microsecond, 51*time.Millisecond, 11*time.Second, 50<<20+21<<10*10000), "missed missed missed missed missed missed missed"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer

@@ -11,6 +11,8 @@ import (
 type policy struct {
 	name  string
 	kinds []kind
+	// quiet: it reads no loads, and is looked at with nobody polling them.
+	quiet bool
 }
 
 // kind is a kind of requests.
@@ -28,6 +30,7 @@ var policies = []policy{
 		{name: "cache_aware, hits", prompts: 64},
 		{name: "cache_aware, misses", visits: true},
 	}},
+	{name: "random", quiet: true},
 }
 
 // promptLength is that of a prompt in characters.

@@ -62,6 +62,7 @@ type outcome struct {
 	topology topology
 	workers  int
 	rest     rest // of the site's first start
+	quiet    rest // without load polls
 	costs    map[string][]sample
 }
 
@@ -69,21 +70,28 @@ type outcome struct {
 func measure(ctx context.Context, o *options, t topology, n int) (*outcome, error) {
 	out := &outcome{topology: t, workers: n, costs: map[string][]sample{}}
 	for i, p := range policies {
-		if err := out.measure(ctx, o, p, i == 0); err != nil {
+		var look *rest
+		switch {
+		case i == 0:
+			look = &out.rest
+		case p.quiet:
+			look = &out.quiet
+		}
+		if err := out.measure(ctx, o, p, look); err != nil {
 			return nil, fmt.Errorf("%s, %d workers, %s: %w", t.name, n, p.name, err)
 		}
 	}
 	return out, nil
 }
 
-func (out *outcome) measure(ctx context.Context, o *options, p policy, look bool) (err error) {
-	s, err := startSite(ctx, o, out.topology, p.name, out.workers)
+func (out *outcome) measure(ctx context.Context, o *options, p policy, look *rest) (err error) {
+	s, err := startSite(ctx, o, out.topology, p, out.workers)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.stop()) }()
-	if look {
-		if out.rest, err = s.look(ctx, o); err != nil {
+	if look != nil {
+		if *look, err = s.look(ctx, o); err != nil {
 			return err
 		}
 	} else if err := sleep(ctx, o.settle); err != nil {

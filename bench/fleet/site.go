@@ -63,7 +63,7 @@ func urls(n int, port uint16) []string {
 
 // startSite starts everything for n workers under a policy, and returns once all of
 // them are ready.
-func startSite(ctx context.Context, o *options, t topology, policy string, n int) (_ *site, err error) {
+func startSite(ctx context.Context, o *options, t topology, p policy, n int) (_ *site, err error) {
 	s := &site{}
 	defer func() {
 		if err != nil {
@@ -81,14 +81,22 @@ func startSite(ctx context.Context, o *options, t topology, policy string, n int
 	}
 	workers := urls(n, s.engines.Addr().Port())
 	if t.selectors == 0 {
-		err = s.startGateway(ctx, o, policy, workers)
+		err = s.startGateway(ctx, o, p, workers)
 	} else {
-		err = s.startServices(ctx, o, t, policy, workers)
+		err = s.startServices(ctx, o, t, p, workers)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return s, s.await(ctx, n)
+}
+
+// flags are those of who selects.
+func (p policy) flags() []string {
+	if p.quiet {
+		return []string{"--policy", p.name, "--disable-load-monitoring"}
+	}
+	return []string{"--policy", p.name}
 }
 
 // common are the flags of every service.
@@ -104,23 +112,23 @@ func serving(o *options, listen netip.AddrPort, workers []string) []string {
 	}, workers...)
 }
 
-func (s *site) startGateway(ctx context.Context, o *options, policy string, workers []string) error {
+func (s *site) startGateway(ctx context.Context, o *options, p policy, workers []string) error {
 	s.began = time.Now()
-	p, err := subject.Start(ctx, subject.Config{
+	front, err := subject.Start(ctx, subject.Config{
 		Name: "gateway", Path: o.smg, Ready: "/readiness", Within: startWithin, Grace: stopWithin,
 		Args: func(listen netip.AddrPort) []string {
-			args := append([]string{"launch", "--policy", policy}, common("0")...)
+			args := append(append([]string{"launch"}, p.flags()...), common("0")...)
 			return append(args, serving(o, listen, workers)...)
 		},
 	})
 	if err != nil {
 		return err
 	}
-	s.front, s.ours = p, []role{{"gateway", p}}
+	s.front, s.ours = front, []role{{"gateway", front}}
 	return nil
 }
 
-func (s *site) startServices(ctx context.Context, o *options, t topology, policy string, workers []string) error {
+func (s *site) startServices(ctx context.Context, o *options, t topology, p policy, workers []string) error {
 	bus, err := subject.Start(ctx, subject.Config{
 		Name: "NATS", Path: o.nats, Within: startWithin, Grace: stopWithin,
 		Args: func(listen netip.AddrPort) []string { return []string{natsVerb, listen.String()} },
@@ -138,7 +146,8 @@ func (s *site) startServices(ctx context.Context, o *options, t topology, policy
 			started[i], err = subject.Start(ctx, subject.Config{
 				Name: "selector", Path: o.smg, Within: startWithin, Grace: stopWithin,
 				Args: func(listen netip.AddrPort) []string {
-					return append([]string{"selector", "--leg", "regular", "--nats-url", at, "--policy", policy}, common(port(listen))...)
+					args := append([]string{"selector", "--leg", "regular", "--nats-url", at}, p.flags()...)
+					return append(args, common(port(listen))...)
 				},
 			})
 			return err
@@ -155,14 +164,14 @@ func (s *site) startServices(ctx context.Context, o *options, t topology, policy
 		return err
 	})
 	err = g.Wait()
-	for i, p := range started {
+	for i, one := range started {
 		switch {
-		case p == nil:
+		case one == nil:
 		case i < t.selectors:
-			s.ours = append(s.ours, role{fmt.Sprintf("selector %d", i+1), p})
+			s.ours = append(s.ours, role{fmt.Sprintf("selector %d", i+1), one})
 		default:
-			s.front = p
-			s.ours = append(s.ours, role{"ingress", p})
+			s.front = one
+			s.ours = append(s.ours, role{"ingress", one})
 		}
 	}
 	return err

@@ -103,7 +103,7 @@ type leg struct {
 	memory   memory        // of keys that are pinned
 	peers    sync.Map      // worker.ReplicaID → *peer
 	recall   recall
-	recalled atomic.Int64  // when a gap was last asked about, in Unix nanoseconds
+	recalled atomic.Int64 // when a gap was last asked about, in Unix nanoseconds
 	leases   wire.Topic[worker.Batch]
 	due      *time.Timer   // fires when the batch that has begun is old enough
 	full     chan struct{} // holds one: a batch is full
