@@ -112,6 +112,10 @@ func recordings() []recording {
 				{ID: worker.LeaseID{Incarnation: incarnation, Plan: 10, Leg: worker.Encode}, Worker: testID(1), Probe: true},
 			}},
 		}},
+		{name: "leases-part-of-a-beat", codec: batchCodec, want: &worker.Batch{
+			Ingress: "gw-0", Incarnation: incarnation, Leg: worker.Encode, Seq: 3,
+			Beat: &worker.Beat{Open: 70000, Quarter: 3, Part: 1, Parts: 2, Renewed: []worker.Lease{testLease(8, worker.Encode, testID(2), 17)}},
+		}},
 		{name: "state-full", codec: stateCodec, want: &Records{
 			{
 				Worker: testID(1), Epoch: 1790000000000, Term: 3, Keeper: 0xfedcba9876543210, Seq: 42,

@@ -62,8 +62,11 @@ func (c *Client) flush(l *leg) {
 }
 
 func (c *Client) beat(l *leg) {
-	b := l.writer.Beat()
-	c.send(l, &b)
+	b, more := l.writer.Beat(), true
+	for more {
+		c.send(l, &b)
+		b, more = l.writer.More()
+	}
 }
 
 // send publishes a batch. One that is lost is mended by beats.

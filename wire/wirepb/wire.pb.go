@@ -491,9 +491,12 @@ type LeaseBatch struct {
 	Seq         uint64                 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
 	// The ids of all workers that this message speaks of, 16 bytes each, each once.
 	// Entries name a worker by its place in here, from 1; 0 is nobody.
-	Workers       []byte        `protobuf:"bytes,5,opt,name=workers,proto3" json:"workers,omitempty"`
-	Entries       []*LeaseEntry `protobuf:"bytes,6,rep,name=entries,proto3" json:"entries,omitempty"`
-	Beat          *LeaseBeat    `protobuf:"bytes,7,opt,name=beat,proto3" json:"beat,omitempty"`
+	Workers []byte        `protobuf:"bytes,5,opt,name=workers,proto3" json:"workers,omitempty"`
+	Entries []*LeaseEntry `protobuf:"bytes,6,rep,name=entries,proto3" json:"entries,omitempty"`
+	Beat    *LeaseBeat    `protobuf:"bytes,7,opt,name=beat,proto3" json:"beat,omitempty"`
+	// In place of beat, one of several parts of a quarter. Those who do not know it take
+	// no part for a whole quarter.
+	Part          *LeaseBeat `protobuf:"bytes,8,opt,name=part,proto3" json:"part,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -573,6 +576,13 @@ func (x *LeaseBatch) GetEntries() []*LeaseEntry {
 func (x *LeaseBatch) GetBeat() *LeaseBeat {
 	if x != nil {
 		return x.Beat
+	}
+	return nil
+}
+
+func (x *LeaseBatch) GetPart() *LeaseBeat {
+	if x != nil {
+		return x.Part
 	}
 	return nil
 }
@@ -693,6 +703,8 @@ type LeaseBeat struct {
 	Open          uint32                 `protobuf:"varint,1,opt,name=open,proto3" json:"open,omitempty"`
 	Quarter       uint32                 `protobuf:"varint,2,opt,name=quarter,proto3" json:"quarter,omitempty"`
 	Renewed       []*Lease               `protobuf:"bytes,3,rep,name=renewed,proto3" json:"renewed,omitempty"`
+	Part          uint32                 `protobuf:"varint,4,opt,name=part,proto3" json:"part,omitempty"` // from 0: the leases whose hash, divided by 4, is that modulo parts
+	Parts         uint32                 `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -746,6 +758,20 @@ func (x *LeaseBeat) GetRenewed() []*Lease {
 		return x.Renewed
 	}
 	return nil
+}
+
+func (x *LeaseBeat) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *LeaseBeat) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
 }
 
 // Lease is an open lease, named like that of a LeaseEntry.
@@ -2108,7 +2134,7 @@ var File_wire_proto protoreflect.FileDescriptor
 const file_wire_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
-	"wire.proto\x12\x06smg.v1\"\xe8\x01\n" +
+	"wire.proto\x12\x06smg.v1\"\x8f\x02\n" +
 	"\n" +
 	"LeaseBatch\x12\x18\n" +
 	"\aingress\x18\x01 \x01(\tR\aingress\x12 \n" +
@@ -2117,7 +2143,8 @@ const file_wire_proto_rawDesc = "" +
 	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x18\n" +
 	"\aworkers\x18\x05 \x01(\fR\aworkers\x12,\n" +
 	"\aentries\x18\x06 \x03(\v2\x12.smg.v1.LeaseEntryR\aentries\x12%\n" +
-	"\x04beat\x18\a \x01(\v2\x11.smg.v1.LeaseBeatR\x04beat\"\xfc\x01\n" +
+	"\x04beat\x18\a \x01(\v2\x11.smg.v1.LeaseBeatR\x04beat\x12%\n" +
+	"\x04part\x18\b \x01(\v2\x11.smg.v1.LeaseBeatR\x04part\"\xfc\x01\n" +
 	"\n" +
 	"LeaseEntry\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.smg.v1.EntryKindR\x04kind\x12\x12\n" +
@@ -2128,11 +2155,13 @@ const file_wire_proto_rawDesc = "" +
 	"\x05probe\x18\x06 \x01(\bR\x05probe\x12)\n" +
 	"\aoutcome\x18\a \x01(\x0e2\x0f.smg.v1.OutcomeR\aoutcome\x12\x1c\n" +
 	"\tunreached\x18\b \x01(\bR\tunreached\x12\x10\n" +
-	"\x03key\x18\t \x01(\x06R\x03key\"b\n" +
+	"\x03key\x18\t \x01(\x06R\x03key\"\x8c\x01\n" +
 	"\tLeaseBeat\x12\x12\n" +
 	"\x04open\x18\x01 \x01(\rR\x04open\x12\x18\n" +
 	"\aquarter\x18\x02 \x01(\rR\aquarter\x12'\n" +
-	"\arenewed\x18\x03 \x03(\v2\r.smg.v1.LeaseR\arenewed\"\x87\x01\n" +
+	"\arenewed\x18\x03 \x03(\v2\r.smg.v1.LeaseR\arenewed\x12\x12\n" +
+	"\x04part\x18\x04 \x01(\rR\x04part\x12\x14\n" +
+	"\x05parts\x18\x05 \x01(\rR\x05parts\"\x87\x01\n" +
 	"\x05Lease\x12\x12\n" +
 	"\x04plan\x18\x01 \x01(\x04R\x04plan\x12\x12\n" +
 	"\x04item\x18\x02 \x01(\rR\x04item\x12\x16\n" +
@@ -2367,37 +2396,38 @@ var file_wire_proto_depIdxs = []int32{
 	0,  // 0: smg.v1.LeaseBatch.leg:type_name -> smg.v1.Leg
 	9,  // 1: smg.v1.LeaseBatch.entries:type_name -> smg.v1.LeaseEntry
 	10, // 2: smg.v1.LeaseBatch.beat:type_name -> smg.v1.LeaseBeat
-	2,  // 3: smg.v1.LeaseEntry.kind:type_name -> smg.v1.EntryKind
-	3,  // 4: smg.v1.LeaseEntry.outcome:type_name -> smg.v1.Outcome
-	11, // 5: smg.v1.LeaseBeat.renewed:type_name -> smg.v1.Lease
-	13, // 6: smg.v1.Records.records:type_name -> smg.v1.State
-	4,  // 7: smg.v1.State.status:type_name -> smg.v1.Status
-	5,  // 8: smg.v1.State.breaker:type_name -> smg.v1.Breaker
-	14, // 9: smg.v1.State.report:type_name -> smg.v1.Report
-	0,  // 10: smg.v1.Beat.leg:type_name -> smg.v1.Leg
-	16, // 11: smg.v1.Beat.policies:type_name -> smg.v1.Policy
-	6,  // 12: smg.v1.Policy.reads:type_name -> smg.v1.Reads
-	0,  // 13: smg.v1.Worker.leg:type_name -> smg.v1.Leg
-	1,  // 14: smg.v1.Worker.mode:type_name -> smg.v1.Mode
-	18, // 15: smg.v1.Worker.models:type_name -> smg.v1.Model
-	26, // 16: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
-	0,  // 17: smg.v1.Select.leg:type_name -> smg.v1.Leg
-	19, // 18: smg.v1.Select.header_key:type_name -> smg.v1.Key
-	19, // 19: smg.v1.Select.rid_key:type_name -> smg.v1.Key
-	19, // 20: smg.v1.Select.conversation_key:type_name -> smg.v1.Key
-	19, // 21: smg.v1.Select.pinned_key:type_name -> smg.v1.Key
-	19, // 22: smg.v1.Select.implicit_key:type_name -> smg.v1.Key
-	0,  // 23: smg.v1.Reply.leg:type_name -> smg.v1.Leg
-	24, // 24: smg.v1.Reply.pick:type_name -> smg.v1.Pick
-	25, // 25: smg.v1.Reply.error:type_name -> smg.v1.Error
-	0,  // 26: smg.v1.Pick.leg:type_name -> smg.v1.Leg
-	1,  // 27: smg.v1.Pick.mode:type_name -> smg.v1.Mode
-	7,  // 28: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
-	29, // [29:29] is the sub-list for method output_type
-	29, // [29:29] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	10, // 3: smg.v1.LeaseBatch.part:type_name -> smg.v1.LeaseBeat
+	2,  // 4: smg.v1.LeaseEntry.kind:type_name -> smg.v1.EntryKind
+	3,  // 5: smg.v1.LeaseEntry.outcome:type_name -> smg.v1.Outcome
+	11, // 6: smg.v1.LeaseBeat.renewed:type_name -> smg.v1.Lease
+	13, // 7: smg.v1.Records.records:type_name -> smg.v1.State
+	4,  // 8: smg.v1.State.status:type_name -> smg.v1.Status
+	5,  // 9: smg.v1.State.breaker:type_name -> smg.v1.Breaker
+	14, // 10: smg.v1.State.report:type_name -> smg.v1.Report
+	0,  // 11: smg.v1.Beat.leg:type_name -> smg.v1.Leg
+	16, // 12: smg.v1.Beat.policies:type_name -> smg.v1.Policy
+	6,  // 13: smg.v1.Policy.reads:type_name -> smg.v1.Reads
+	0,  // 14: smg.v1.Worker.leg:type_name -> smg.v1.Leg
+	1,  // 15: smg.v1.Worker.mode:type_name -> smg.v1.Mode
+	18, // 16: smg.v1.Worker.models:type_name -> smg.v1.Model
+	26, // 17: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
+	0,  // 18: smg.v1.Select.leg:type_name -> smg.v1.Leg
+	19, // 19: smg.v1.Select.header_key:type_name -> smg.v1.Key
+	19, // 20: smg.v1.Select.rid_key:type_name -> smg.v1.Key
+	19, // 21: smg.v1.Select.conversation_key:type_name -> smg.v1.Key
+	19, // 22: smg.v1.Select.pinned_key:type_name -> smg.v1.Key
+	19, // 23: smg.v1.Select.implicit_key:type_name -> smg.v1.Key
+	0,  // 24: smg.v1.Reply.leg:type_name -> smg.v1.Leg
+	24, // 25: smg.v1.Reply.pick:type_name -> smg.v1.Pick
+	25, // 26: smg.v1.Reply.error:type_name -> smg.v1.Error
+	0,  // 27: smg.v1.Pick.leg:type_name -> smg.v1.Leg
+	1,  // 28: smg.v1.Pick.mode:type_name -> smg.v1.Mode
+	7,  // 29: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
+	30, // [30:30] is the sub-list for method output_type
+	30, // [30:30] is the sub-list for method input_type
+	30, // [30:30] is the sub-list for extension type_name
+	30, // [30:30] is the sub-list for extension extendee
+	0,  // [0:30] is the sub-list for field type_name
 }
 
 func init() { file_wire_proto_init() }
