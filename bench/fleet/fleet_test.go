@@ -104,7 +104,7 @@ func TestJudge(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
-			judge(&out, few, tt.many)
+			judge(&out, &options{rate: 100}, few, tt.many)
 			var got []string
 			for line := range strings.Lines(out.String()) {
 				if i := strings.LastIndex(line, ": "); i >= 0 {
