@@ -21,6 +21,7 @@ BENCH_OUT ?= dist/bench.txt
 STUDY ?=
 CHAOS ?=
 SITE ?=
+FLEET ?=
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -115,6 +116,10 @@ bench: ## Go benchmarks BENCH_COUNT times into BENCH_OUT; BASE=FILE compares wit
 .PHONY: bench-smoke
 bench-smoke: build ## direct, a minimal relay and the gateway, whole and prefill/decode: added latency and CPU a request
 	$(GO) run ./bench/smoke
+
+.PHONY: bench-fleet
+bench-fleet: build ## 10,000 registered workers: start, CPU and memory at rest, cost of a request; FLEET="-h" lists its flags
+	$(GO) run ./bench/fleet $(FLEET)
 
 .PHONY: study
 study: ## routing policies over a public trace and simulated engines in virtual time; STUDY="-h" lists its flags

@@ -31,6 +31,57 @@ func (r *Registrar) conflict(s *worker.Spec) string {
 			first = o
 		}
 	}
+	return told(first, s)
+}
+
+// owners are the first workers of each bootstrap address: among all of them, and among
+// those that share it with nobody.
+type owners map[address][2]*worker.Spec
+
+// address is a bootstrap address.
+type address struct {
+	host string
+	port uint16
+}
+
+// owners are those of now. r.mu is held.
+func (r *Registrar) owners() owners {
+	all := owners{}
+	for s := range r.others(worker.ID{}) {
+		if s.BootstrapPort == 0 {
+			continue
+		}
+		at := address{s.BootstrapHost, s.BootstrapPort}
+		firsts := all[at]
+		for i := range firsts {
+			if alone := s.Labels[sharedLabel] != "true"; (i == 0 || alone) && (firsts[i] == nil || s.Compare(firsts[i]) < 0) {
+				firsts[i] = s
+			}
+		}
+		all[at] = firsts
+	}
+	return all
+}
+
+// conflict is what [Registrar.conflict] says, at a cost that does not depend on the
+// number of workers.
+func (all owners) conflict(s *worker.Spec) string {
+	if s.BootstrapPort == 0 {
+		return ""
+	}
+	among := 0
+	if s.Labels[sharedLabel] == "true" {
+		among = 1
+	}
+	first := all[address{s.BootstrapHost, s.BootstrapPort}][among]
+	if first == nil || first.Compare(s) >= 0 {
+		return ""
+	}
+	return told(first, s)
+}
+
+// told says that first had the address of s before, if it is somebody.
+func told(first, s *worker.Spec) string {
 	if first == nil {
 		return ""
 	}
@@ -67,8 +118,9 @@ func (r *Registrar) settle(ctx context.Context) {
 	defer r.writing.Unlock()
 	var changed []*worker.Spec
 	r.mu.Lock()
+	all := r.owners()
 	for _, s := range r.own {
-		if c := r.conflict(s); c != s.Conflict {
+		if c := all.conflict(s); c != s.Conflict {
 			s = s.Clone()
 			s.Conflict = c
 			changed = append(changed, s)

@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -50,7 +51,7 @@ func (r *Registrar) run(ctx context.Context, j *job) {
 		return
 	}
 	log := r.log.With(slog.String("worker", j.asked.URL))
-	last, interval := "", r.cfg.Interval
+	last, interval, hurried := "", r.cfg.Interval, false
 	tries := max(int(math.Ceil(0.9*float64(r.cfg.Timeout)/float64(r.cfg.Interval))), 3)
 	for try := 1; ; try++ {
 		r.note(j, true, last)
@@ -59,8 +60,14 @@ func (r *Registrar) run(ctx context.Context, j *job) {
 			return
 		}
 		msg := err.Error()
+		wait := interval
+		if unstored := errors.Is(err, errUnstored); unstored && !hurried {
+			wait, hurried = min(interval, storeAgain), true
+		} else {
+			hurried = unstored
+		}
 		if msg != last {
-			log.Warn("worker is not answering", slog.String("reason", msg), slog.Duration("next_try", interval),
+			log.Warn("worker is not answering", slog.String("reason", msg), slog.Duration("next_try", wait),
 				slog.String("hint", "start it, or correct its URL"))
 			last = msg
 		}
@@ -71,14 +78,21 @@ func (r *Registrar) run(ctx context.Context, j *job) {
 				slog.String("reason", last), slog.String("hint", "add it again once it answers"))
 			return
 		case try == tries:
-			interval = r.cfg.Retry
+			interval, wait = r.cfg.Retry, r.cfg.Retry
 			log.Error("worker did not answer in time", slog.Duration("startup_timeout", r.cfg.Timeout), slog.Duration("next_try", interval))
 		}
-		if !sleep(ctx, interval) {
+		if !sleep(ctx, wait) {
 			return
 		}
 	}
 }
+
+// storeAgain is the wait before the first other try for a worker that has answered: it
+// is not the worker that has to get ready.
+const storeAgain = time.Second
+
+// errUnstored: the worker has answered, but its record is not stored.
+var errUnstored = errors.New("writing the worker's record")
 
 // end gives the job's id free.
 func (r *Registrar) end(j *job) {
@@ -110,7 +124,7 @@ func (r *Registrar) try(ctx context.Context, j *job) error {
 	}
 	s := merged(j.asked, found)
 	if err := r.register(ctx, j, s); err != nil {
-		return fmt.Errorf("writing the worker's record: %w", err)
+		return fmt.Errorf("%w: %w", errUnstored, err)
 	}
 	r.log.Info("worker registered", slog.String("worker", s.URL), slog.String("worker_id", s.ID.String()), slog.String("leg", s.Leg.String()),
 		slog.String("model", s.ModelID()), slog.String("runtime", string(s.Runtime)))

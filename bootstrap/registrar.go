@@ -103,6 +103,8 @@ var (
 const (
 	maxJobs  = 1000 // that wait for their worker
 	maxTries = 200  // at the same time
+	// settleEvery is the least time between two looks at all workers for conflicts.
+	settleEvery = 50 * time.Millisecond
 	// goneWithin bounds the wait to hear of a removal of one's own.
 	goneWithin = 2 * time.Second
 )
@@ -159,6 +161,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 		select {
 		case <-r.poke:
 			r.settle(ctx)
+			sleep(ctx, settleEvery) // a fleet that comes worker by worker costs one look for many
 		case <-ctx.Done():
 			r.mu.Lock()
 			r.start = nil

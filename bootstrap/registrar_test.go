@@ -265,7 +265,8 @@ func TestTries(t *testing.T) {
 			change: func(c *Config) { c.Timeout = 10 * time.Second; c.Interval = 4 * time.Second; c.Retry = time.Hour },
 			want:   []time.Duration{0, 4 * time.Second, 8 * time.Second, 8*time.Second + time.Hour, 8*time.Second + 2*time.Hour},
 		},
-		{name: "a store that fails", fails: 1, want: []time.Duration{0, 30 * time.Second}},
+		{name: "a store that fails", fails: 1, want: []time.Duration{0, time.Second}},
+		{name: "a store that goes on failing", fails: 3, want: []time.Duration{0, time.Second, 31 * time.Second, 61 * time.Second}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

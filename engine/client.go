@@ -38,6 +38,11 @@ func New(cfg Config) (*Client, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
+	return clientOf(cfg), nil
+}
+
+// clientOf is New for a configuration that is known to be sound.
+func clientOf(cfg Config) *Client {
 	return &Client{
 		cfg: cfg,
 		tls: &tls.Config{
@@ -45,7 +50,7 @@ func New(cfg Config) (*Client, error) {
 			MinVersion: tls.VersionTLS12,
 		},
 		pools: make(map[string]*pool),
-	}, nil
+	}
 }
 
 // Stats returns the counters.

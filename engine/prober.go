@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"syscall"
 	"time"
@@ -19,31 +18,24 @@ import (
 // info has some kilobytes.
 const maxProbeBody = 4 << 20
 
-// Prober asks engines how they are and what they are, with the standard
-// client and a connection per question, so that nothing of it lingers. It is
-// safe for concurrent use.
+// Prober asks engines how they are and what they are, over a connection per question,
+// so that nothing of it lingers. Large fleets are asked a thousand times a second: the
+// exchange is the Client's, without its pool. It is safe for concurrent use.
 type Prober struct {
-	client *http.Client
+	client *Client
 }
 
 // NewProber returns a Prober. roots verifies https engines; nil is the
 // system's set.
 func NewProber(roots *x509.CertPool) *Prober {
-	return &Prober{client: &http.Client{
-		Transport: &http.Transport{
-			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-			TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:    10 * time.Second,
-			MaxResponseHeaderBytes: 64 << 10,
-			DisableKeepAlives:      true,
-			DisableCompression:     true,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	cfg := DefaultConfig()
+	cfg.ConnectTimeout, cfg.MaxHeadBytes = 10*time.Second, 64<<10
+	cfg.MaxIdlePerTarget, cfg.ResendLimit, cfg.RootCAs = 0, 0, roots
+	return &Prober{client: clientOf(cfg)}
 }
 
-// Close ends what is left of the Prober's connections.
-func (p *Prober) Close() { p.client.CloseIdleConnections() }
+// Close refuses further questions.
+func (p *Prober) Close() { _ = p.client.Close() } // it returns nil
 
 // Health asks baseURL+endpoint, with apiKey as bearer unless it is empty. Any
 // 2xx is good; the error tells in words what was not. ctx sets the time.
@@ -73,33 +65,59 @@ func statusError(baseURL, path string, status int, body []byte) error {
 	return errors.New(err)
 }
 
+// closing asks the engine to end the connection after its answer.
+var closing = Field{"Connection", "close"}
+
 // fetch gets one path. An error means that no whole answer came.
 func (p *Prober) fetch(ctx context.Context, baseURL, path, apiKey string) (status int, body []byte, err error) {
 	url := strings.TrimRight(baseURL, "/") + path
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	t, err := p.client.Target(baseURL)
 	if err != nil {
 		return 0, nil, fmt.Errorf("probe %s: %w", baseURL, err)
 	}
+	defer p.client.Forget(t)
+	req := Request{Method: http.MethodGet, Path: path}
 	if apiKey != "" {
-		req.Header.Set("Authorization", "Bearer "+apiKey)
+		req.Fields = append(req.Fields, Field{"Authorization", "Bearer " + apiKey})
 	}
-	resp, err := p.client.Do(req)
+	if err := req.check(); err != nil {
+		return 0, nil, fmt.Errorf("probe %s: %w: %w", baseURL, ErrRequest, err)
+	}
+	req.Fields = append(req.Fields, closing)
+	resp, err := p.ask(ctx, t, &req)
 	if err != nil {
-		return 0, nil, &unanswered{fmt.Sprintf("GET %s: %s", url, explain(ctx, err, req.URL.Host)), err}
+		return 0, nil, &unanswered{fmt.Sprintf("GET %s: %s", url, explain(ctx, err, t.pool.hostport)), err}
 	}
-	defer resp.Body.Close()
-	body, err = io.ReadAll(io.LimitReader(resp.Body, maxProbeBody+1))
+	defer resp.Close()
+	body, err = io.ReadAll(io.LimitReader(resp, maxProbeBody+1))
 	switch {
 	case err != nil:
-		return 0, nil, fmt.Errorf("GET %s: answer broken off: %w", url, err)
+		return 0, nil, fmt.Errorf("GET %s: answer broken off: %w", url, cause(err))
 	case len(body) > maxProbeBody:
 		return 0, nil, fmt.Errorf("GET %s: answer over %d bytes", url, maxProbeBody)
 	}
-	return resp.StatusCode, body, nil
+	return resp.Status, body, nil
+}
+
+// ask sends a question over a connection of its own.
+func (p *Prober) ask(ctx context.Context, t *Target, req *Request) (*Response, error) {
+	cn, err := p.client.connection(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return cn.send(ctx, t, req)
+}
+
+// cause is what an Error says besides whose it is.
+func cause(err error) error {
+	if e, ok := errors.AsType[*Error](err); ok && e.Err != nil {
+		return e.Err
+	}
+	return err
 }
 
 // unanswered is a question without an answer. Its text says why in words, and the
-// same words each time; what the standard client said, with ports that differ from
+// same words each time; what the client said, with ports that differ from
 // try to try, is left to errors.Is and errors.As.
 type unanswered struct {
 	text  string
@@ -138,8 +156,5 @@ func explain(ctx context.Context, err error, host string) string {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET):
 		return host + " closed the connection without an answer"
 	}
-	if outer, ok := errors.AsType[*url.Error](err); ok {
-		err = outer.Err
-	}
-	return "no answer: " + err.Error()
+	return "no answer: " + cause(err).Error()
 }

@@ -79,7 +79,7 @@ func TestHealth(t *testing.T) {
 		{"closes", newFakeEngine(t).url, "/health", "", "closed the connection without an answer"},
 		{"broken off", newFakeEngine(t, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok"+thenClose).url, "/health", "", "answer broken off: unexpected EOF"},
 		{"garbage", newFakeEngine(t, "SSH-2.0\r\n\r\n"+thenClose).url, "/health", "", "no answer: "},
-		{"no TLS there", strings.Replace(s.URL, "http", "https", 1), "/health", "", "server gave HTTP response to HTTPS client"},
+		{"no TLS there", strings.Replace(s.URL, "http", "https", 1), "/health", "", "does not speak TLS"},
 		{"not trusted", secure.URL, "/health", "", "certificate not trusted"},
 		{"no URL", "http://a b", "/health", "", "probe http://a b: "},
 	}

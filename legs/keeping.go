@@ -20,6 +20,8 @@ type keeping struct {
 	*worker.Keeper
 	spec   *worker.Spec
 	epoch  uint64 // of what the policies remember of the worker
+	place  int    // in the agenda
+	first  bool   // this replica comes first for the worker, and is to keep it
 	reason string // of the last bad probe, for the log
 
 	every    time.Duration // between load polls, 0 for none
@@ -79,28 +81,36 @@ func (s *Service) add(specs ...*worker.Spec) {
 		if k == nil {
 			k = &keeping{Keeper: worker.NewKeeper(spec.ID, s.cfg.Replica, s.cfg.Keeper)}
 			s.keepers[spec.ID] = k
+			k.first = s.first(worker.WorkerKey(spec.ID))
+			s.agenda.add(k)
+			k.spec = spec
+			s.join(k)
 			if rec, ok := s.registry.Record(spec.ID); ok {
 				k.Hear(rec)
 				k.epoch = rec.Epoch
 			}
-		} else if !k.spec.RegisteredAt.Equal(spec.RegisteredAt) {
-			s.tell(k.Replaced(s.now()))
-			s.book.Replaced(spec.ID)
+		} else {
+			s.grouped = false
+			if !k.spec.RegisteredAt.Equal(spec.RegisteredAt) {
+				s.tell(k.Replaced(s.now()))
+				s.book.Replaced(spec.ID)
+			}
 		}
 		k.spec, k.source = spec, nil
+		s.agenda.plan(k)
 		delete(s.gone, spec.ID)
 	}
-	s.grouped = false
 	s.publish()
 	s.mu.Unlock()
 	s.tick(false)
-	s.wake()
+	s.look()
 }
 
 func (s *Service) remove(id worker.ID) {
 	s.mu.Lock()
 	if k := s.keepers[id]; k != nil {
 		s.gone[id] = gone{k.spec, k.engine, s.now()}
+		s.agenda.remove(k)
 	}
 	delete(s.keepers, id)
 	s.news = slices.DeleteFunc(s.news, func(rec worker.Record) bool { return rec.Worker == id })
@@ -165,21 +175,28 @@ func (s *Service) probeDue(ctx context.Context, probing *sync.WaitGroup) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, k := range s.keepers {
+	at := s.agenda.moment(now)
+	for i, k := range s.agenda.kept {
+		if s.agenda.probes[i] > at {
+			continue
+		}
 		select {
 		case s.probes <- struct{}{}:
 		default:
+			s.crowded = true
 			return
 		}
 		epoch, due := k.ProbeDue(now)
+		s.agenda.plan(k)
 		if !due {
 			<-s.probes
 			continue
 		}
 		spec := k.spec
 		probing.Go(func() {
-			defer func() { <-s.probes }()
 			s.probe(ctx, k, epoch, spec)
+			<-s.probes
+			s.probed()
 		})
 	}
 }
@@ -187,6 +204,24 @@ func (s *Service) probeDue(ctx context.Context, probing *sync.WaitGroup) {
 // identifyTimeout bounds the question which process a worker is: whether it is well
 // does not wait for that.
 const identifyTimeout = time.Second
+// probed has the loop look for the next probe at once, if one has found no free slot.
+func (s *Service) probed() {
+	s.mu.Lock()
+	crowded := s.crowded
+	s.crowded = false
+	s.mu.Unlock()
+	if crowded {
+		s.look()
+	}
+}
+
+// look has the loop look at once for workers that are due to be probed.
+func (s *Service) look() {
+	select {
+	case s.poke <- struct{}{}:
+	default: // told already
+	}
+}
 
 // probe asks one worker and tells its keeper.
 func (s *Service) probe(ctx context.Context, k *keeping, epoch uint64, spec *worker.Spec) {
@@ -207,6 +242,7 @@ func (s *Service) probe(ctx context.Context, k *keeping, epoch uint64, spec *wor
 	}
 	before := k.Record().Status
 	rec, changed := k.Probed(epoch, f, s.now())
+	s.agenda.plan(k)
 	s.tell(rec, changed)
 	s.publish()
 	if before != rec.Status || rec.Epoch != epoch {
@@ -233,15 +269,8 @@ func (s *Service) process(ctx context.Context, spec *worker.Spec) worker.Process
 // suspect has a worker probed now to which a connection was refused. s.mu is held.
 func (s *Service) suspect(k *keeping, now time.Time) {
 	if k.Suspect(now) {
-		s.wake()
-	}
-}
-
-// wake has the loop send the probes that are due.
-func (s *Service) wake() {
-	select {
-	case s.poke <- struct{}{}:
-	default: // poked already
+		s.agenda.plan(k)
+		s.look()
 	}
 }
 

@@ -42,6 +42,7 @@ func (s *Service) onLeases(b *worker.Batch) {
 			if e.Unreached && e.Outcome == worker.Failure {
 				s.suspect(k, now)
 			}
+			s.agenda.plan(k)
 		}
 	}
 	s.publish()
@@ -59,6 +60,9 @@ func (s *Service) onBeat(b *wire.Beat) {
 func (s *Service) onState(m *wire.Records, stream bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !stream {
+		s.recall.Answered()
+	}
 	now := s.now()
 	heard, whole := make([]worker.Record, 0, len(*m)), true
 	for i := range *m {
@@ -70,6 +74,7 @@ func (s *Service) onState(m *wire.Records, stream bool) {
 		}
 		whole = whole && rec.Follows(k.Record())
 		held, answer := k.Hear(rec)
+		s.agenda.plan(k)
 		heard = append(heard, held)
 		s.renewed(k, held.Epoch)
 		s.tell(held, answer)

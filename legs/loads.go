@@ -78,40 +78,60 @@ type group struct {
 	mode  worker.Mode
 }
 
-// schedule decides how often each of the leg's workers is polled: as often as the
-// most demanding member of its groups wants. readsLoads says it of a model's policy.
-// Workers that nobody needs to be polled are not in the result.
-func (c *LoadConfig) schedule(workers []*worker.Spec, readsLoads func(model string) bool) map[worker.ID]time.Duration {
-	type rhythm struct {
-		every  time.Duration
-		needed bool
-	}
-	groups := map[group]*rhythm{}
+// rhythm is what the members of a group need together.
+type rhythm struct {
+	every time.Duration // the shortest that any of them wants
+	read  bool          // somebody needs all of the group's loads
+	own   bool          // a member has limits of its own
+}
+
+// rhythms are those of groups.
+type rhythms map[group]rhythm
+
+// rhythms are what workers need by their groups. readsLoads says of a model's policy
+// whether it needs loads.
+func (c *LoadConfig) rhythms(workers []*worker.Spec, readsLoads func(model string) bool) rhythms {
+	all := rhythms{}
 	for _, w := range workers {
-		every := w.LoadInterval
-		if every <= 0 {
-			every = c.Interval
-		}
-		every = max(every, minInterval)
-		for g := range groupsOf(w) {
-			r := groups[g]
-			if r == nil {
-				r = &rhythm{every: every, needed: !c.OnDemand || c.Export || c.Overload.Set() || readsLoads(g.model)}
-				groups[g] = r
-			}
-			r.every = min(r.every, every)
-			r.needed = r.needed || w.Overload.Set()
-		}
-	}
-	all := make(map[worker.ID]time.Duration, len(workers))
-	for _, w := range workers {
-		for g := range groupsOf(w) {
-			if r := groups[g]; r.needed && (all[w.ID] == 0 || r.every < all[w.ID]) {
-				all[w.ID] = r.every
-			}
-		}
+		all.add(c, w, readsLoads)
 	}
 	return all
+}
+
+// add counts a worker in, and says whether its groups' other members are polled as
+// before.
+func (all rhythms) add(c *LoadConfig, w *worker.Spec, readsLoads func(model string) bool) (same bool) {
+	every := w.LoadInterval
+	if every <= 0 {
+		every = c.Interval
+	}
+	every = max(every, minInterval)
+	same = true
+	for g := range groupsOf(w) {
+		old, known := all[g]
+		now := rhythm{
+			every: every, own: old.own || w.Overload.Set(),
+			read: !c.OnDemand || c.Export || c.Overload.Set() || readsLoads(g.model),
+		}
+		if known {
+			now.every = min(old.every, every)
+			same = same && now == old
+		}
+		all[g] = now
+	}
+	return same
+}
+
+// every is how often a worker is polled: as often as the most demanding member of its
+// groups wants; 0 if nobody needs it to be.
+func (all rhythms) every(w *worker.Spec) time.Duration {
+	every := time.Duration(0)
+	for g := range groupsOf(w) {
+		if r := all[g]; (r.read || r.own) && (every == 0 || r.every < every) {
+			every = r.every
+		}
+	}
+	return every
 }
 
 // groupsOf are the groups of a worker, each once.

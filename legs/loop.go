@@ -75,9 +75,18 @@ func (s *Service) tick(timed bool) {
 		s.log.Debug("selector replica is ready", slog.Uint64("replica", uint64(s.cfg.Replica)))
 		s.beat()
 	}
-	for id, k := range s.keepers {
+	if stage, due := s.recall.Tick(now); due {
+		s.askSnapshot(stage)
+	}
+	s.rank()
+	at := s.agenda.moment(now)
+	for i, k := range s.agenda.kept {
+		if s.agenda.ticks[i] > at {
+			continue
+		}
 		had := k.Stay()
-		s.tell(k.Tick(s.first(worker.WorkerKey(id)), now))
+		s.tell(k.Tick(k.first, now))
+		s.agenda.plan(k)
 		if k.Stay() != had {
 			s.turnedReady()
 		}

@@ -86,13 +86,19 @@ func (s *Service) pollsDue() []loadPoll {
 	defer s.mu.Unlock()
 	s.regroup()
 	var due []loadPoll
-	for _, k := range s.keepers {
+	at := s.agenda.moment(now)
+	for i, k := range s.agenda.kept {
+		if s.agenda.polls[i] > at {
+			continue
+		}
 		if k.every == 0 {
 			k.engine = nil
 			s.tell(k.Report(nil, false, now))
+			s.agenda.plan(k)
 			continue
 		}
 		stay, ok := k.PollDue(now, k.every)
+		s.agenda.plan(k)
 		if !ok {
 			continue
 		}
@@ -103,6 +109,16 @@ func (s *Service) pollsDue() []loadPoll {
 	}
 	s.publish()
 	return due
+}
+
+// join decides how often a worker that has come is polled. If that changes how often
+// others are, regroup does it. s.mu is held.
+func (s *Service) join(k *keeping) {
+	if s.grouped && s.rhythms.add(&s.cfg.Loads, k.spec, s.book.ReadsLoads) {
+		k.every = s.rhythms.every(k.spec)
+		return
+	}
+	s.grouped = false
 }
 
 // regroup decides anew how often workers are polled, if any has come, gone or
@@ -116,9 +132,10 @@ func (s *Service) regroup() {
 	for _, k := range s.keepers {
 		specs = append(specs, k.spec)
 	}
-	every := s.cfg.Loads.schedule(specs, s.book.ReadsLoads)
-	for id, k := range s.keepers {
-		k.every = every[id]
+	s.rhythms = s.cfg.Loads.rhythms(specs, s.book.ReadsLoads)
+	for _, k := range s.agenda.kept {
+		k.every = s.rhythms.every(k.spec)
+		s.agenda.plan(k)
 	}
 }
 
@@ -150,6 +167,7 @@ func (s *Service) poll(ctx context.Context, p loadPoll) {
 	over := rep != nil && p.k.spec.Overload.Or(s.cfg.Loads.Overload).Veto(rep)
 	quiet := len(s.news) == 0
 	s.tell(p.k.Polled(p.stay, rep, over, s.now()))
+	s.agenda.plan(p.k)
 	if quiet && len(s.news) > 0 {
 		s.newsDue.Reset(newsDelay)
 	}

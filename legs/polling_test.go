@@ -163,13 +163,36 @@ func TestSchedule(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := tt.cfg.schedule(tt.workers, func(model string) bool { return tt.reads != "" && model == tt.reads })
+			reads := func(model string) bool { return tt.reads != "" && model == tt.reads }
+			all, got := tt.cfg.rhythms(tt.workers, reads), map[worker.ID]time.Duration{}
+			for _, w := range tt.workers {
+				if every := all.every(w); every > 0 {
+					got[w.ID] = every
+				}
+			}
 			want := map[worker.ID]time.Duration{}
 			for i, every := range tt.want {
 				want[spec(i, "").ID] = every
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("intervals (-want +got):\n%s", diff)
+			}
+			// One who joins changes nothing for others, or says so.
+			for i, w := range tt.workers {
+				some := tt.cfg.rhythms(tt.workers[:i], reads)
+				before := map[worker.ID]time.Duration{}
+				for _, o := range tt.workers[:i] {
+					before[o.ID] = some.every(o)
+				}
+				same := some.add(&tt.cfg, w, reads)
+				if got, want := some.every(w), tt.cfg.rhythms(tt.workers[:i+1], reads).every(w); got != want {
+					t.Errorf("worker %d joins at %s, want %s", i, got, want)
+				}
+				for _, o := range tt.workers[:i] {
+					if same && some.every(o) != before[o.ID] {
+						t.Errorf("worker %d changes others without saying so", i)
+					}
+				}
 			}
 		})
 	}

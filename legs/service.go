@@ -81,7 +81,7 @@ type Service struct {
 	pins      *sharing     // nil if nobody else is told
 
 	probes  chan struct{} // bounds the probes under way
-	poke    chan struct{} // holds one: a worker has come, the loop need not wait
+	poke    chan struct{} // holds one: a worker is due to be probed, the loop need not wait
 	lanes   *lanes        // bound the polls under way
 	turned  chan struct{} // holds one: a worker has turned ready
 	newsDue *time.Timer   // fires when news have waited long enough
@@ -89,10 +89,15 @@ type Service struct {
 	mu        sync.Mutex // below it: the keepers and what they need
 	readiness *worker.Readiness
 	keepers   map[worker.ID]*keeping
+	agenda    agenda
+	ranked    uint64          // version of the ranking that the keepers know
+	crowded   bool            // a probe waits for a slot
 	grouped   bool            // every keeping knows how often it is polled
+	rhythms   rhythms         // by which it does
 	events    []worker.Event  // scratch of onLeases
 	news      []worker.Record // to be published
 	gone      map[worker.ID]gone
+	recall    worker.Recall
 	recalled  time.Time // when a gap was last asked about
 }
 
@@ -119,7 +124,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 		cfg: cfg, bus: d.Bus, prober: d.Prober, loads: d.Loads, recorder: d.Recorder, log: log, now: d.Now,
 		book: book, fold: fold, registry: worker.NewRegistry(fold, cfg.Keeper.Breaker.SuccessThreshold),
 		ranking: worker.NewRanking(), readiness: worker.NewReadiness(cfg.Settle),
-		keepers: map[worker.ID]*keeping{}, gone: map[worker.ID]gone{},
+		keepers: map[worker.ID]*keeping{}, agenda: agenda{base: d.Now()}, gone: map[worker.ID]gone{},
 		probes: make(chan struct{}, maxProbes), poke: make(chan struct{}, 1),
 		lanes: newLanes(), turned: make(chan struct{}, 1), newsDue: stoppedTimer(),
 		asked: sync.Pool{New: func() any { return new(asked) }}, keySeed: maphash.MakeSeed(),
@@ -248,15 +253,16 @@ func (s *Service) Run(ctx context.Context) error {
 		s.ranking.Reconnected(now)
 		s.mu.Lock()
 		s.readiness.Connected(now)
+		s.askSnapshot(s.recall.Begin(now))
 		s.mu.Unlock()
-		s.askSnapshot()
 	})
 	defer remove()
 	if s.bus.Connected() { // after the line above, so that no connection is missed
+		now := s.now()
 		s.mu.Lock()
-		s.readiness.Connected(s.now())
+		s.readiness.Connected(now)
+		s.askSnapshot(s.recall.Begin(now))
 		s.mu.Unlock()
-		s.askSnapshot()
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return s.watchWorkers(ctx) })

@@ -71,6 +71,20 @@ func TestSnapshot(t *testing.T) {
 	}
 	bustest.Await(t, "both records to be told each time", func() bool { return told.Load() == 2*asks })
 	bustest.Await(t, "a beat each time", func() bool { return beats.Load() >= asks })
+	// Another replica is to answer, and does not.
+	if err := bus.Publish(b.bus, b.cluster.Beat(worker.Regular), &wire.Beat{Replica: 99, Leg: worker.Regular, Ready: true, Versions: []uint32{wire.Version}}); err != nil {
+		t.Fatal(err)
+	}
+	bustest.Await(t, "the other replica to be ranked", func() bool { return b.ranking.Len() == 1 })
+	for _, stage := range []worker.RecallStage{worker.RecallFirst, worker.RecallReplicas} {
+		if err := bus.Publish(b.bus, b.cluster.Snapshot(worker.Regular), &wire.Snapshot{Asker: 4, Stage: stage}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	bustest.Await(t, "both records to be told once more", func() bool { return told.Load() >= 2*asks+2 })
+	if n := told.Load(); n != 2*asks+2 {
+		t.Errorf("%d records were told, want %d: it is not the first to answer", n, 2*asks+2)
+	}
 	if err := subs.Stop(); err != nil {
 		t.Fatal(err)
 	}

@@ -83,7 +83,13 @@ func (r *run) join() error {
 			in.heard = r.selectors[i : i+1]
 		}
 		r.ingresses = append(r.ingresses, in)
-		r.every(share(worker.BeatInterval, i, r.cfg.Ingresses), worker.BeatInterval, func() { r.send(in, in.writer.Beat()) })
+		r.every(share(worker.BeatInterval, i, r.cfg.Ingresses), worker.BeatInterval, func() {
+			b, more := in.writer.Beat(), true
+			for more {
+				r.send(in, b)
+				b, more = in.writer.More()
+			}
+		})
 	}
 	if r.cfg.Private {
 		for i, s := range r.selectors {

@@ -278,7 +278,7 @@ func TestReportsAreAsOldAsInTheProduct(t *testing.T) {
 		Request{At: 3*cfg.Poll - 1, Prompt: 4, Output: 1},
 	), watching(func(req *policy.Request, v *worker.View) {
 		age := time.Duration(-1)
-		if rep := v.Worker(0).Record.Report; rep != nil {
+		if rep := v.Report(0); rep != nil {
 			age = req.Ask.Now.Sub(rep.PolledAt)
 		}
 		got = append(got, age)

@@ -119,6 +119,10 @@ func recordings() []recording {
 			Entries: []worker.Entry{{Kind: worker.EntryStart, Lease: units}},
 			Beat:    &worker.Beat{Open: 1, Renewed: []worker.Lease{units}},
 		}},
+		{name: "leases-part-of-a-beat", codec: batchCodec, want: &worker.Batch{
+			Ingress: "gw-0", Incarnation: incarnation, Leg: worker.Encode, Seq: 3,
+			Beat: &worker.Beat{Open: 70000, Quarter: 3, Part: 1, Parts: 2, Renewed: []worker.Lease{testLease(8, worker.Encode, testID(2), 17)}},
+		}},
 		{name: "state-full", codec: stateCodec, want: &Records{
 			{
 				Worker: testID(1), Epoch: 1790000000000, Term: 3, Keeper: 0xfedcba9876543210, Seq: 42,
@@ -224,6 +228,7 @@ func recordings() []recording {
 			Err: &Error{Code: CodeOverloaded, Message: "every worker is overloaded"},
 		}},
 		{name: "snapshot", codec: snapCodec, want: &Snapshot{Asker: 0xfedcba9876543210}},
+		{name: "snapshot_stage", codec: snapCodec, want: &Snapshot{Asker: 0xfedcba9876543210, Stage: worker.RecallReplicas}},
 		{name: "worker-least", codec: specCodec, want: &worker.Spec{ID: testID(1), URL: "http://10.0.0.1:8000"}},
 	}
 }

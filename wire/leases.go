@@ -88,6 +88,9 @@ func checkLeaseBeat(b *worker.Batch) error {
 	if beat.Quarter >= worker.Quarters {
 		return fmt.Errorf("quarter %d", beat.Quarter)
 	}
+	if beat.Parts < 0 || beat.Parts > worker.MaxParts || beat.Part < 0 || beat.Part >= max(1, beat.Parts) {
+		return fmt.Errorf("part %d of %d", beat.Part, beat.Parts)
+	}
 	for i := range beat.Renewed {
 		if err := checkLease(b, &beat.Renewed[i], true); err != nil {
 			return err
@@ -137,17 +140,28 @@ func decodeBatch(m *wirepb.LeaseBatch) (*worker.Batch, error) {
 		outcome, _ := fromEnum(from.Outcome, worker.Failure)
 		b.Entries = append(b.Entries, worker.Entry{Kind: kind, Lease: l, Outcome: outcome, Unreached: from.Unreached})
 	}
-	if m.Beat == nil {
+	beat := m.Beat
+	switch {
+	case beat == nil && m.Part == nil:
 		return b, nil
+	case beat == nil:
+		if beat = m.Part; beat.Parts < 2 || beat.Parts > worker.MaxParts || beat.Part >= beat.Parts {
+			return nil, fmt.Errorf("part %d of %d", beat.Part, beat.Parts)
+		}
+	case m.Part != nil:
+		return nil, errors.New("a beat and a part of one")
 	}
-	if m.Beat.Quarter >= worker.Quarters {
-		return nil, fmt.Errorf("quarter %d", m.Beat.Quarter)
+	if beat.Quarter >= worker.Quarters {
+		return nil, fmt.Errorf("quarter %d", beat.Quarter)
 	}
-	b.Beat = &worker.Beat{Open: int(m.Beat.Open), Quarter: uint8(m.Beat.Quarter)}
-	if len(m.Beat.Renewed) > 0 {
-		b.Beat.Renewed = make([]worker.Lease, len(m.Beat.Renewed))
+	b.Beat = &worker.Beat{Open: int(beat.Open), Quarter: uint8(beat.Quarter)}
+	if beat == m.Part {
+		b.Beat.Part, b.Beat.Parts = int(beat.Part), int(beat.Parts)
 	}
-	for i, from := range m.Beat.Renewed {
+	if len(beat.Renewed) > 0 {
+		b.Beat.Renewed = make([]worker.Lease, len(beat.Renewed))
+	}
+	for i, from := range beat.Renewed {
 		l, err := d.lease(from)
 		if err != nil {
 			return nil, err

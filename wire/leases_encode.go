@@ -60,10 +60,14 @@ func (e *batchEncoder) fill(b *worker.Batch) *wirepb.LeaseBatch {
 		}
 		to.Unreached = from.Unreached
 	}
-	m.Beat = nil
+	m.Beat, m.Part = nil, nil
 	if b.Beat != nil {
-		m.Beat = &e.beat
 		e.fillBeat(b.Beat)
+		if b.Beat.Parts > 1 {
+			m.Part = &e.beat
+		} else {
+			m.Beat = &e.beat
+		}
 	}
 	return m
 }
@@ -72,6 +76,10 @@ func (e *batchEncoder) fillBeat(b *worker.Beat) {
 	m := &e.beat
 	m.Open = uint32(b.Open)
 	m.Quarter = uint32(b.Quarter)
+	m.Part, m.Parts = 0, 0
+	if b.Parts > 1 {
+		m.Part, m.Parts = uint32(b.Part), uint32(b.Parts)
+	}
 	m.Renewed = e.renewed.take(len(b.Renewed))
 	for i := range b.Renewed {
 		from, to := &b.Renewed[i], m.Renewed[i]

@@ -10,10 +10,11 @@ import (
 
 const snapshotName = "request for a snapshot"
 
-// Snapshot asks for the keepers' records of a leg. Whoever holds some answers with
-// all of them, as [Records] to [Cluster.SnapshotOf].
+// Snapshot asks for the keepers' records of a leg. Whoever is to answer and holds some
+// does so with all of them, as [Records] to [Cluster.SnapshotOf].
 type Snapshot struct {
 	Asker uint64 // the id of a replica, or the incarnation of an ingress
+	Stage worker.RecallStage
 }
 
 // Snapshot is where everybody is asked for the records of a leg:
@@ -45,7 +46,7 @@ func AppendSnapshot(buf []byte, s *Snapshot) ([]byte, error) {
 	if err := checkSnapshot(s); err != nil {
 		return buf, unsendable(snapshotName, err)
 	}
-	return marshal(buf, snapshotName, &wirepb.Snapshot{Asker: s.Asker})
+	return marshal(buf, snapshotName, &wirepb.Snapshot{Asker: s.Asker, Stage: uint32(s.Stage)})
 }
 
 // DecodeSnapshot reads a request for a snapshot and keeps nothing of data.
@@ -54,7 +55,7 @@ func DecodeSnapshot(data []byte) (*Snapshot, error) {
 	if err := unmarshal(data, snapshotName, &m); err != nil {
 		return nil, err
 	}
-	s := &Snapshot{Asker: m.Asker}
+	s := &Snapshot{Asker: m.Asker, Stage: worker.RecallStage(min(m.Stage, uint32(worker.RecallAll)))}
 	if err := checkSnapshot(s); err != nil {
 		return nil, malformed(snapshotName, err)
 	}

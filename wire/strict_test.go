@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -133,6 +134,10 @@ func TestDecodeBatchIsStrict(t *testing.T) {
 			m.Beat.Open = MaxRenewed + 1
 			m.Beat.Renewed = times(MaxRenewed+1, m.Beat.Renewed[0])
 		}, "32769 renewed leases"},
+		{"a beat and a part", func(m *wirepb.LeaseBatch) { m.Part = &wirepb.LeaseBeat{Parts: 2} }, "a beat and a part of one"},
+		{"one part", func(m *wirepb.LeaseBatch) { m.Beat, m.Part = nil, &wirepb.LeaseBeat{Parts: 1} }, "part 0 of 1"},
+		{"too many parts", func(m *wirepb.LeaseBatch) { m.Beat, m.Part = nil, &wirepb.LeaseBeat{Parts: 257} }, "part 0 of 257"},
+		{"a part beyond", func(m *wirepb.LeaseBatch) { m.Beat, m.Part = nil, &wirepb.LeaseBeat{Part: 2, Parts: 2} }, "part 2 of 2"},
 		{"renewed at nobody", func(m *wirepb.LeaseBatch) { m.Beat.Renewed[0].Worker = 0 }, "at no worker"},
 		{"renewed place", func(m *wirepb.LeaseBatch) { m.Beat.Renewed[0].Worker = 3 }, "worker 3 of 1"},
 	})
@@ -445,4 +450,17 @@ func TestNewerMessages(t *testing.T) {
 func tooManyRecords() *Records {
 	r := make(Records, MaxRecords+1)
 	return &r
+}
+
+// TestLargeBeatsFit: what a writer takes for a message fits into one.
+func TestLargeBeatsFit(t *testing.T) {
+	b := &worker.Batch{Ingress: "gw-0", Incarnation: 1 << 60, Leg: worker.Decode, Seq: 1 << 40, Beat: &worker.Beat{Open: 1 << 20, Parts: 60}}
+	for i := range worker.PartLeases * 11 / 10 { // hashes are not fair
+		l := testLease(1<<40+uint64(i), worker.Decode, worker.IDOf(strconv.Itoa(i%10_000)), 1<<20)
+		l.ID.Incarnation, l.Key = b.Incarnation, 1<<63
+		b.Beat.Renewed = append(b.Beat.Renewed, l)
+	}
+	if _, err := AppendBatch(nil, b); err != nil {
+		t.Error(err)
+	}
 }

@@ -35,10 +35,10 @@ func (a *aliases) apply(changes []change) {
 	touched := map[string]bool{}
 	for _, c := range changes {
 		if c.old != nil {
-			a.drop(c.old.Spec, touched)
+			a.drop(c.old.now.Spec, touched)
 		}
 		if c.now != nil {
-			a.add(c.now.Spec, touched)
+			a.add(c.now.now.Spec, touched)
 		}
 	}
 	if len(touched) == 0 {

@@ -282,7 +282,7 @@ func (r *replicaNode) answer(q query, give func(answer)) {
 					if !h.countProbes {
 						return i
 					}
-					if w.Load.Active() < p.admit {
+					if w.Load.Active() < p.registry.admit {
 						return i
 					}
 					continue

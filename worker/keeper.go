@@ -97,6 +97,35 @@ func (k *Keeper) Tick(first bool, now time.Time) (Record, bool) {
 	return k.publish(publish, now)
 }
 
+// TickAt is when Tick has something to do next, unless something else happens before;
+// the zero time is at once, and ever is false while time alone brings nothing.
+func (k *Keeper) TickAt(first bool) (at time.Time, ever bool) {
+	if !first || !k.active {
+		return time.Time{}, first != k.active
+	}
+	at = k.published.Add(RecordRepeat)
+	if k.circuit.state == Open {
+		at = earlier(at, k.circuit.since.Add(k.cfg.Breaker.Timeout))
+	}
+	if k.held.Overloaded {
+		if k.held.Report == nil {
+			return time.Time{}, true
+		}
+		at = earlier(at, k.held.Report.until().Add(1)) // until then it holds
+	}
+	if k.cfg.Health.Disabled && k.held.Status != Ready && k.held.Status != Draining {
+		return time.Time{}, true
+	}
+	return at, true
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // adopt goes on from the record held, in a term of its own and with streaks at 0.
 func (k *Keeper) adopt(now time.Time) {
 	k.active = true
@@ -141,6 +170,11 @@ func (k *Keeper) ProbeDue(now time.Time) (epoch uint64, due bool) {
 	}
 	k.probeDue = k.nextProbe
 	return k.held.Epoch, true
+}
+
+// ProbeAt is when ProbeDue says so next, as TickAt.
+func (k *Keeper) ProbeAt() (at time.Time, ever bool) {
+	return k.probeDue, k.active && !k.cfg.Health.Disabled && k.held.Status != Draining
 }
 
 // Probe is Probed of a probe that tells nothing but whether the worker is well.

@@ -16,12 +16,21 @@ type LeaseID struct {
 const Quarters = 4
 
 // Quarter is the beat (number modulo [Quarters]) that renews this lease.
-func (id LeaseID) Quarter() uint8 {
+func (id LeaseID) Quarter() uint8 { return uint8(id.hash() % Quarters) }
+
+// Part is the one of so many parts of its quarter that the lease is in.
+func (id LeaseID) Part(parts int) int {
+	if parts <= 1 {
+		return 0
+	}
+	return int(id.hash() / Quarters % uint64(parts))
+}
+
+func (id LeaseID) hash() uint64 {
 	h := id.Plan*0x9e3779b97f4a7c15 ^ id.Incarnation ^ uint64(id.Leg)<<17 ^ uint64(id.Item)<<32
 	h ^= h >> 29
 	h *= 0xbf58476d1ce4e5b9
-	h ^= h >> 32
-	return uint8(h % Quarters)
+	return h ^ h>>32
 }
 
 // Outcome is how a call ended, as the breaker of its worker is to see it.
@@ -75,9 +84,20 @@ type Entry struct {
 // within [Quarters] beats.
 type Beat struct {
 	Open    int     // leases open on this leg, all quarters
-	Quarter uint8   // the quarter that Renewed lists whole
-	Renewed []Lease // every open lease whose Quarter() is Quarter
+	Quarter uint8   // the quarter that Renewed lists
+	Renewed []Lease // every open lease whose Quarter() is Quarter, and whose Part is Part
+
+	// A quarter too large for one message goes out in Parts, each of which stands for
+	// itself: what one lists is whole whether or not the others arrive. 0 and 1 are one.
+	Part, Parts int
 }
+
+// PartLeases is how many leases a message renews, about: at 38 bytes each and 16 for
+// each worker they stay below the 1 MiB of a NATS message.
+const PartLeases = 1 << 14
+
+// MaxParts is how many parts a quarter has at most: 16 million open leases.
+const MaxParts = 1 << 8
 
 // Batch is one message of an ingress's lease stream on one leg.
 type Batch struct {

@@ -3,7 +3,7 @@ package worker
 import "sync/atomic"
 
 // Load is the work that a worker has right now, fleet-wide, as one replica knows
-// it. Its one writer is the [Fold]; reads are atomic and need no lock. It belongs
+// it, and its last report. The counts' one writer is the [Fold]; reads are atomic and need no lock. It belongs
 // to the worker's id, so it outlives a replacement under the same URL.
 type Load struct {
 	active atomic.Int64
@@ -11,6 +11,7 @@ type Load struct {
 	sent   atomic.Int64
 	keys   atomic.Int64
 	probes atomic.Int64
+	report atomic.Pointer[Report] // the last one, nil for none; written by the Registry
 
 	// The rest is guarded by Fold.mu.
 	id      ID

@@ -38,6 +38,18 @@ func (k *Keeper) PollDue(now time.Time, interval time.Duration) (stay uint64, du
 	return p.stay, true
 }
 
+// PollAt is when PollDue says so next, as [Keeper.TickAt].
+func (k *Keeper) PollAt(interval time.Duration) (at time.Time, ever bool) {
+	p := &k.polls
+	if k.Stay() == 0 || p.under {
+		return time.Time{}, false
+	}
+	if p.last.IsZero() {
+		return time.Time{}, true
+	}
+	return p.last.Add(interval), true
+}
+
 // Polled takes the result of a load poll: a report and whether it vetoes the worker,
 // or nil if the poll failed. It is dropped if the stay has ended.
 func (k *Keeper) Polled(stay uint64, rep *Report, overloaded bool, now time.Time) (Record, bool) {

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,9 +31,9 @@ type Ask struct {
 
 // Taken is a counted choice, and what was known when it was made.
 type Taken struct {
-	Worker *Worker
-	Tokens int64 // credited
-	Probe  bool  // the worker's breaker is half open, the call probes it
+	Worker *Worker // as [View.Worker] tells it
+	Tokens int64   // credited
+	Probe  bool    // the worker's breaker is half open, the call probes it
 
 	Candidates int     // that could be chosen, set along with ErrDeclined too
 	Active     int     // calls in flight at the worker before this one
@@ -45,22 +44,25 @@ type Taken struct {
 // Pool is what one policy chooses over: the workers of one (leg, model), or of a
 // leg as a whole for requests that name no model. It is safe for concurrent use.
 type Pool struct {
-	leg   Leg
-	model string
-	fold  *Fold
-	admit int // probes that a half-open worker takes at a time
+	leg      Leg
+	model    string
+	registry *Registry
 
-	roster []*Worker // members in order, guarded by Registry.mu
+	members int     // how many there are
+	pending pending // what the set lacks; with members guarded by Registry.mu
 
+	stale atomic.Bool // something is pending
 	set   atomic.Pointer[Set]
+	fresh atomic.Pointer[time.Time] // until then no report is stale, nil for ever
 	first atomic.Bool
 
-	mu   sync.Mutex // makes choosing, counting and crediting one step
-	view View       // scratch of Take
+	mu     sync.Mutex // makes choosing, counting and crediting one step; before Registry.mu
+	view   View       // scratch of Take
+	looked time.Time  // when fresh was last taken from all reports
 }
 
-func newPool(leg Leg, model string, fold *Fold, admit int) *Pool {
-	p := &Pool{leg: leg, model: model, fold: fold, admit: admit}
+func newPool(leg Leg, model string, r *Registry) *Pool {
+	p := &Pool{leg: leg, model: model, registry: r}
 	p.set.Store(newSet(nil))
 	return p
 }
@@ -72,11 +74,11 @@ func (p *Pool) Leg() Leg { return p.leg }
 func (p *Pool) Model() string { return p.model }
 
 // Members is the pool's registered workers now.
-func (p *Pool) Members() *Members { return p.set.Load().members }
+func (p *Pool) Members() *Members { return p.current().members }
 
 // Available is the number of workers that can be chosen now, half-open ones
 // included.
-func (p *Pool) Available() int { return len(p.set.Load().available) }
+func (p *Pool) Available() int { return len(p.current().available) }
 
 // SetFirst says whether this replica ranks first for the pool ([PoolKey]). Only
 // the first-ranked replica picks half-open workers; a new pool picks none.
@@ -101,7 +103,7 @@ func (p *Pool) Take(ask *Ask, choose func(*View) int) (Taken, error) {
 		Worker: w, Tokens: ask.Tokens, Probe: w.Record.Breaker == HalfOpen,
 		Candidates: p.view.Candidates(), Active: w.Load.Active(), Credit: w.Load.Credit(), Report: p.view.Report(i),
 	}
-	p.fold.Grant(Lease{ID: ask.Lease, Worker: w.Spec.ID, Tokens: ask.Tokens, Key: ask.Key, Probe: t.Probe}, w.Load, ask.Now)
+	p.registry.fold.Grant(Lease{ID: ask.Lease, Worker: w.Spec.ID, Tokens: ask.Tokens, Key: ask.Key, Probe: t.Probe}, w.Load, ask.Now)
 	return t, nil
 }
 
@@ -119,9 +121,9 @@ func (p *Pool) Peek(skip []ID, now time.Time, choose func(*View) int) (*Worker, 
 // choose runs a choice over the set of now and returns the index that came of it.
 // p.mu is held.
 func (p *Pool) choose(skip []ID, now time.Time, choose func(*View) int) (int, error) {
-	s := p.set.Load()
-	p.view.fold, p.view.now = p.fold, now
-	if !p.view.prepare(s, skip, p.first.Load(), p.admit) {
+	s := p.current()
+	p.view.fold, p.view.now, p.view.checks = p.registry.fold, now, p.doubts(s, now)
+	if !p.view.prepare(s, skip, p.first.Load(), p.registry.admit) {
 		return -1, s.reason()
 	}
 	i := choose(&p.view)
@@ -131,32 +133,47 @@ func (p *Pool) choose(skip []ID, now time.Time, choose func(*View) int) (int, er
 	return i, nil
 }
 
-// find is the place of a spec in the roster.
-func (p *Pool) find(s *Spec) int {
-	i, found := slices.BinarySearchFunc(p.roster, s, func(w *Worker, s *Spec) int { return w.Spec.Compare(s) })
-	if !found {
-		return -1
+// lookEvery is how often at most the oldest of a pool's reports is looked for.
+const lookEvery = time.Second
+
+// doubts says whether a report of s may be stale at now. p.mu is held.
+func (p *Pool) doubts(s *Set, now time.Time) bool {
+	if p.isFresh(now) {
+		return false
 	}
-	return i
+	if !p.looked.IsZero() && now.Sub(p.looked) < lookEvery {
+		return true
+	}
+	p.looked = now
+	p.fresh.Store(nil) // before looking: a report that comes meanwhile is not lost
+	var first *Report
+	for _, l := range s.loads {
+		if r := l.report.Load(); r != nil && (first == nil || r.until().Before(first.until())) {
+			first = r
+		}
+	}
+	p.expect(first)
+	return !p.isFresh(now)
 }
 
-// edit changes who is a member: it removes, then adds, and swaps the set.
-func (p *Pool) edit(removed, added []*Worker) {
-	old := p.roster
-	if len(removed) > 0 {
-		gone := make(map[*Worker]bool, len(removed))
-		for _, w := range removed {
-			gone[w] = true
+func (p *Pool) isFresh(now time.Time) bool {
+	t := p.fresh.Load()
+	return t == nil || !now.After(*t)
+}
+
+// expect notes when a report, if there is one, becomes stale.
+func (p *Pool) expect(r *Report) {
+	if r == nil {
+		return
+	}
+	until := r.until()
+	for {
+		t := p.fresh.Load()
+		if t != nil && !until.Before(*t) {
+			return
 		}
-		old = slices.DeleteFunc(old, func(w *Worker) bool { return gone[w] })
+		if first := until; p.fresh.CompareAndSwap(t, &first) {
+			return
+		}
 	}
-	slices.SortFunc(added, func(a, b *Worker) int { return a.Spec.Compare(b.Spec) })
-	p.roster = make([]*Worker, 0, len(old)+len(added))
-	for _, w := range added {
-		n, _ := slices.BinarySearchFunc(old, w.Spec, func(w *Worker, s *Spec) int { return w.Spec.Compare(s) })
-		p.roster = append(append(p.roster, old[:n]...), w)
-		old = old[n:]
-	}
-	p.roster = append(p.roster, old...)
-	p.set.Store(newSet(p.roster))
 }

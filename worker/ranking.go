@@ -32,7 +32,8 @@ func PoolKey(leg Leg, model string) uint64 { return xxh3.HashStringSeed(model, u
 // ranks itself like any other, by its own beats heard back over the bus. It is
 // safe for concurrent use; First and Rank take no lock.
 type Ranking struct {
-	alive atomic.Pointer[[]ReplicaID]
+	alive   atomic.Pointer[[]ReplicaID]
+	version atomic.Uint64 // of alive
 
 	mu    sync.Mutex
 	heard map[ReplicaID]time.Time // replicas in the ranking
@@ -95,7 +96,12 @@ func (r *Ranking) publish() {
 	}
 	slices.Sort(alive)
 	r.alive.Store(&alive)
+	r.version.Add(1)
 }
+
+// Version changes with the ranking; it is never 0. Whoever reads it before the ranking
+// itself misses no change.
+func (r *Ranking) Version() uint64 { return r.version.Load() }
 
 // Len is the number of replicas in the ranking.
 func (r *Ranking) Len() int { return len(*r.alive.Load()) }

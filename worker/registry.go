@@ -16,6 +16,13 @@ type poolKey struct {
 // maxEarly bounds how many records are kept of workers that are not registered.
 const maxEarly = 1 << 14
 
+// cell is a registered worker as it is known now: what its pools share. Another spec
+// of the worker has another cell. It is guarded by Registry.mu.
+type cell struct {
+	now   *Worker
+	pools []*Pool // that it belongs to
+}
+
 // Registry is who exists, in one order, and the pools they form. Specs and
 // records come in any order; the highest record is kept. It is safe for
 // concurrent use; looking a pool up takes no lock.
@@ -28,7 +35,8 @@ type Registry struct {
 	vetoed atomic.Int64 // workers that are, to know without the lock that nobody is
 
 	mu      sync.Mutex
-	workers map[ID]*Worker
+	workers map[ID]*cell
+	census  [legs]Census
 	early   map[ID]Record // heard before their worker, or after its removal
 }
 
@@ -36,14 +44,15 @@ type Registry struct {
 // of probes that a half-open worker takes at a time: the success threshold of its
 // breaker.
 func NewRegistry(fold *Fold, admit int) *Registry {
-	r := &Registry{fold: fold, admit: admit, workers: map[ID]*Worker{}, early: map[ID]Record{}}
+	r := &Registry{fold: fold, admit: admit, workers: map[ID]*cell{}, early: map[ID]Record{}}
 	r.pools.Store(&map[poolKey]*Pool{})
 	r.names.init()
 	return r
 }
 
 // Put registers workers, or replaces those with their ids, which keep their counts
-// and their records. Many at once cost one build of their pools.
+// and their records. Their pools are built anew when somebody looks at them next, so
+// many at once, or one by one, cost one build.
 func (r *Registry) Put(specs ...*Spec) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,21 +62,23 @@ func (r *Registry) Put(specs ...*Spec) {
 		old := r.workers[s.ID]
 		w := &Worker{Spec: s}
 		if old != nil {
-			w.Record, w.Load = old.Record, old.Load
+			w.Record, w.Load = old.now.Record, old.now.Load
 		} else {
 			w.Record, w.Load = r.early[s.ID], r.fold.Load(s.ID)
+			w.Load.report.Store(w.Record.Report)
 			delete(r.early, s.ID)
 		}
-		if old == nil || old.Spec.RegisteredAt.Equal(s.RegisteredAt) { // else its process is not yet heard of
+		if old == nil || old.now.Spec.RegisteredAt.Equal(s.RegisteredAt) { // else its process is not yet heard of
 			w.Spec = w.Record.addressed(s)
 		}
-		r.hold(s.ID, w)
+		c := &cell{now: w}
+		r.hold(s.ID, c)
 		if i, twice := seen[s.ID]; twice {
-			changes[i].now = w
+			changes[i].now = c
 			continue
 		}
 		seen[s.ID] = len(changes)
-		changes = append(changes, change{old, w})
+		changes = append(changes, change{old, c})
 	}
 	r.apply(changes)
 }
@@ -82,6 +93,7 @@ func (r *Registry) Remove(id ID) {
 	if old == nil {
 		return
 	}
+	old.now.Load.report.Store(nil)
 	r.hold(id, nil)
 	r.apply([]change{{old, nil}})
 	r.fold.Release(id)
@@ -93,95 +105,87 @@ func (r *Registry) Remove(id ID) {
 func (r *Registry) Install(rec Record) (held Record, changed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old, w, held, changed := r.install(rec)
-	if w != nil {
-		r.patch(old, w)
-	}
-	return held, changed
+	return r.install(rec)
 }
 
-// patch brings the pools of one worker, whose record alone has changed, up to date.
-func (r *Registry) patch(old, w *Worker) {
-	pools, same := *r.pools.Load(), sameForPools(old.Record, w.Record)
-	for _, k := range keysOf(w.Spec) {
-		p := pools[k]
-		i := p.find(w.Spec)
-		p.roster[i] = w
-		if !same {
-			p.set.Store(p.set.Load().with(i, old, w))
-		}
-	}
-}
-
-// InstallAll is Install for many records at the cost of one swap of each pool.
+// InstallAll is Install for many records.
 func (r *Registry) InstallAll(recs []Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	pools := *r.pools.Load()
-	stale := map[*Pool]bool{}
-	for _, rec := range recs {
-		old, w, _, _ := r.install(rec)
-		if w == nil {
-			continue
-		}
-		for _, k := range keysOf(w.Spec) {
-			p := pools[k]
-			p.roster[p.find(w.Spec)] = w
-			stale[p] = stale[p] || !sameForPools(old.Record, w.Record)
-		}
-	}
-	for p, changed := range stale {
-		if changed {
-			p.set.Store(p.set.Load().refreshed(p.roster))
-		}
+	for i := range recs {
+		r.install(recs[i])
 	}
 }
 
-// install keeps a record that is higher than the one held. now is nil if no
-// registered worker has changed.
-func (r *Registry) install(rec Record) (old, now *Worker, held Record, changed bool) {
-	old = r.workers[rec.Worker]
-	if old == nil {
-		held, early := r.early[rec.Worker]
-		if early && held.Compare(rec) >= 0 {
-			return nil, nil, held, false
-		}
-		if !early && len(r.early) >= maxEarly {
-			for id := range r.early { // any: its keeper repeats it
-				delete(r.early, id)
-				break
-			}
-		}
-		r.early[rec.Worker] = rec
-		return nil, nil, rec, true
+// install keeps a record that is higher than the one held.
+func (r *Registry) install(rec Record) (held Record, changed bool) {
+	c := r.workers[rec.Worker]
+	if c == nil {
+		return r.expect(rec)
 	}
+	old := c.now
 	if old.Record.Compare(rec) >= 0 {
-		return old, nil, old.Record, false
+		return old.Record, false
 	}
 	rec = rec.withYounger(old.Record)
-	now = &Worker{Spec: rec.addressed(old.Spec), Record: rec, Load: old.Load}
-	r.hold(rec.Worker, now)
+	r.turn(c, rec)
 	if old.Record.Epoch != 0 && rec.Epoch > old.Record.Epoch {
 		r.fold.Reported(rec.Worker, rec.BreakerSince) // what the process before was sent waits nowhere
 	}
 	if rec.Report != nil && (old.Record.Report == nil || old.Record.Report.PolledAt.Before(rec.Report.PolledAt)) {
 		r.fold.Reported(rec.Worker, rec.Report.PolledAt)
 	}
-	return old, now, rec, true
+	return rec, true
 }
 
-// sameForPools says whether two records make the same pools.
+// expect keeps the record of a worker that is not registered.
+func (r *Registry) expect(rec Record) (held Record, changed bool) {
+	held, early := r.early[rec.Worker]
+	if early && held.Compare(rec) >= 0 {
+		return held, false
+	}
+	if !early && len(r.early) >= maxEarly {
+		for id := range r.early { // any: its keeper repeats it
+			delete(r.early, id)
+			break
+		}
+	}
+	r.early[rec.Worker] = rec
+	return rec, true
+}
+
+// turn gives a registered worker another record. A report alone changes no set: it is
+// read where it is.
+func (r *Registry) turn(c *cell, rec Record) {
+	old := c.now
+	w := &Worker{Spec: rec.addressed(old.Spec), Record: rec, Load: old.Load}
+	r.count(old, -1)
+	r.count(w, 1)
+	c.now = w
+	if old.Record.Report != rec.Report {
+		w.Load.report.Store(rec.Report)
+		for _, p := range c.pools {
+			p.expect(rec.Report)
+		}
+	}
+	if !sameForPools(old.Record, rec) {
+		for _, p := range c.pools {
+			p.touch(c, old)
+		}
+	}
+}
+
+// sameForPools says whether two records make the same sets.
 func sameForPools(a, b Record) bool {
-	return a.Status == b.Status && a.Breaker == b.Breaker && a.Overloaded == b.Overloaded && a.Report == b.Report && a.Epoch == b.Epoch &&
-		a.Process == b.Process
+	return a.Status == b.Status && a.Breaker == b.Breaker && a.Overloaded == b.Overloaded && a.Epoch == b.Epoch && a.Process == b.Process
 }
 
 // Record is the highest record heard for a worker.
 func (r *Registry) Record(id ID) (Record, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if w := r.workers[id]; w != nil {
-		return w.Record, w.Record != Record{}
+	if c := r.workers[id]; c != nil {
+		return c.now.Record, c.now.Record != Record{}
 	}
 	rec, ok := r.early[id]
 	return rec, ok
@@ -195,7 +199,7 @@ func (r *Registry) Outdated(leg Leg, id ID, epoch uint64) bool {
 		return false
 	}
 	if p := (*r.pools.Load())[poolKey{leg, ""}]; p != nil {
-		s := p.set.Load()
+		s := p.current()
 		if m := s.members.Index(id); m >= 0 && s.slot[m] >= 0 {
 			return s.available[s.slot[m]].Record.Epoch > epoch
 		}
@@ -210,8 +214,8 @@ func (r *Registry) Records(leg Leg) []Record {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var recs []Record
-	for _, w := range r.workers {
-		if w.Spec.Leg == leg && w.Record.Keeper != 0 {
+	for _, c := range r.workers {
+		if w := c.now; w.Spec.Leg == leg && w.Record.Keeper != 0 {
 			recs = append(recs, w.Record)
 		}
 	}
@@ -222,13 +226,19 @@ func (r *Registry) Records(leg Leg) []Record {
 func (r *Registry) Lookup(id ID) *Worker {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.workers[id]
+	if c := r.workers[id]; c != nil {
+		return c.now
+	}
+	return nil
 }
 
 // Workers is everybody who is registered, in order.
 func (r *Registry) Workers() []*Worker {
 	r.mu.Lock()
-	ws := slices.Collect(maps.Values(r.workers))
+	ws := make([]*Worker, 0, len(r.workers))
+	for _, c := range r.workers {
+		ws = append(ws, c.now)
+	}
 	r.mu.Unlock()
 	slices.SortFunc(ws, func(a, b *Worker) int { return a.Spec.Compare(b.Spec) })
 	return ws
@@ -258,10 +268,10 @@ func (r *Registry) Pools(yield func(*Pool) bool) {
 
 // change is what happens to one registered worker; old or now is nil if it comes
 // or goes.
-type change struct{ old, now *Worker }
+type change struct{ old, now *cell }
 
 // edit is what happens to one pool.
-type edit struct{ removed, added []*Worker }
+type edit struct{ removed, added []*cell }
 
 // apply brings pools and names up to date with changes, making pools that are new
 // and dropping those that are empty.
@@ -277,13 +287,13 @@ func (r *Registry) apply(changes []change) {
 	}
 	for _, c := range changes {
 		if c.old != nil {
-			for _, k := range keysOf(c.old.Spec) {
+			for _, k := range keysOf(c.old.now.Spec) {
 				e := of(k)
 				e.removed = append(e.removed, c.old)
 			}
 		}
 		if c.now != nil {
-			for _, k := range keysOf(c.now.Spec) {
+			for _, k := range keysOf(c.now.now.Spec) {
 				e := of(k)
 				e.added = append(e.added, c.now)
 			}
@@ -299,11 +309,15 @@ func (r *Registry) apply(changes []change) {
 	for k, e := range edits {
 		p := pools[k]
 		if p == nil {
-			p = newPool(k.leg, k.model, r.fold, r.admit)
+			p = newPool(k.leg, k.model, r)
 			write()[k] = p
 		}
+		for _, c := range e.added {
+			c.pools = append(c.pools, p)
+			p.expect(c.now.Record.Report)
+		}
 		p.edit(e.removed, e.added)
-		if len(p.roster) == 0 {
+		if p.members == 0 {
 			delete(write(), k)
 		}
 	}

@@ -182,7 +182,7 @@ func TestSetChanges(t *testing.T) {
 			rec.Epoch = old.Epoch + 1
 		}
 		p := r.Pool(Regular, "m")
-		before, members := p.set.Load(), p.Members()
+		before, members := p.current(), p.Members()
 		if rnd.IntN(2) == 0 {
 			before.sign()
 		}
@@ -191,7 +191,7 @@ func TestSetChanges(t *testing.T) {
 		} else {
 			r.Install(rec)
 		}
-		got, want := p.set.Load(), newSet(p.roster)
+		got, want := p.current(), newSet(p.pending.roster)
 		same := func(a, b *Worker) bool { return a.Spec == b.Spec && sameForPools(a.Record, b.Record) }
 		if !slices.EqualFunc(got.available, want.available, same) || !slices.Equal(got.slot, want.slot) || !slices.Equal(got.halfOpen, want.halfOpen) || got.vetoed != want.vetoed || got.sign() != want.sign() {
 			t.Fatalf("after %+v the set is\n%+v, want\n%+v", rec, got, want)
@@ -199,8 +199,8 @@ func TestSetChanges(t *testing.T) {
 		if p.Members() != members {
 			t.Fatal("the membership changed with a record")
 		}
-		for j, w := range p.roster {
-			if w != r.Lookup(specs[j].ID) {
+		for j, c := range p.pending.roster {
+			if c.now != r.Lookup(specs[j].ID) {
 				t.Fatal("the roster is not what the registry knows")
 			}
 		}

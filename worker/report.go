@@ -37,6 +37,9 @@ const NotReported = -1
 // Stale says whether the report holds no more at now: no news is no report.
 func (r *Report) Stale(now time.Time) bool { return now.Sub(r.PolledAt) > r.GoodFor }
 
+// until is the last moment at which the report holds.
+func (r *Report) until() time.Time { return r.PolledAt.Add(r.GoodFor) }
+
 // Sound says whether every number is one that a report can have.
 func (r *Report) Sound() bool {
 	finite := func(x float64) bool { return x >= 0 && !math.IsInf(x, 0) } // false for NaN

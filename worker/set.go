@@ -4,7 +4,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -54,8 +53,6 @@ type Set struct {
 	members   *Members
 	available []*Worker // in member order
 	loads     []*Load   // of available
-	reports   []*Report // of available, nil for none
-	fresh     time.Time // until then no report is stale; zero for ever
 	slot      []int32   // member index → index in available, or -1
 	halfOpen  []int32   // indices in available, ascending
 	vetoed    int
@@ -64,36 +61,35 @@ type Set struct {
 }
 
 // newSet is the set of a roster, which is in order and has no doubles.
-func newSet(roster []*Worker) *Set {
+func newSet(roster []*cell) *Set {
 	s := &Set{
 		members:   &Members{specs: make([]*Spec, len(roster))},
 		available: make([]*Worker, 0, len(roster)),
 		loads:     make([]*Load, 0, len(roster)),
-		reports:   make([]*Report, 0, len(roster)),
 		slot:      make([]int32, len(roster)),
 	}
-	for i, w := range roster {
-		s.members.specs[i] = w.Spec
+	for i, c := range roster {
+		s.members.specs[i] = c.now.Spec
 	}
 	s.fill(roster)
 	return s
 }
 
 // refreshed is a set over the same members, of whom any may have a new record.
-func (s *Set) refreshed(roster []*Worker) *Set {
+func (s *Set) refreshed(roster []*cell) *Set {
 	n := &Set{
 		members:   s.members,
 		available: make([]*Worker, 0, len(roster)),
 		loads:     make([]*Load, 0, len(roster)),
-		reports:   make([]*Report, 0, len(roster)),
 		slot:      make([]int32, len(roster)),
 	}
 	n.fill(roster)
 	return n
 }
 
-func (s *Set) fill(roster []*Worker) {
-	for i, w := range roster {
+func (s *Set) fill(roster []*cell) {
+	for i, c := range roster {
+		w := c.now
 		s.slot[i] = -1
 		if w.Record.Overloaded {
 			s.vetoed++
@@ -102,29 +98,16 @@ func (s *Set) fill(roster []*Worker) {
 			s.slot[i] = int32(len(s.available))
 			s.available = append(s.available, w)
 			s.loads = append(s.loads, w.Load)
-			s.reports = append(s.reports, w.Record.Report)
-			s.expect(w.Record.Report)
 		}
 	}
 	s.findHalfOpen()
-}
-
-// expect notes when a report, if there is one, becomes stale.
-func (s *Set) expect(r *Report) {
-	if r == nil {
-		return
-	}
-	if until := r.PolledAt.Add(r.GoodFor); s.fresh.IsZero() || until.Before(s.fresh) {
-		s.fresh = until
-	}
 }
 
 // with is a set over the same members, of whom the i-th has a new record. It
 // shares what it can: a fleet that turns ready one by one must not cost a whole
 // build each time.
 func (s *Set) with(i int, old, w *Worker) *Set {
-	n := &Set{members: s.members, slot: s.slot, vetoed: s.vetoed, fresh: s.fresh}
-	n.expect(w.Record.Report)
+	n := &Set{members: s.members, slot: s.slot, vetoed: s.vetoed}
 	if old.Record.Overloaded {
 		n.vetoed--
 	}
@@ -137,14 +120,11 @@ func (s *Set) with(i int, old, w *Worker) *Set {
 		n.available = slices.Clone(s.available)
 		n.available[s.slot[i]] = w
 		n.loads = s.loads
-		n.reports = slices.Clone(s.reports)
-		n.reports[s.slot[i]] = w.Record.Report
 		n.signature.Store(s.signature.Load())
 	case was:
 		at := int(s.slot[i])
 		n.available = slices.Concat(s.available[:at], s.available[at+1:])
 		n.loads = slices.Concat(s.loads[:at], s.loads[at+1:])
-		n.reports = slices.Concat(s.reports[:at], s.reports[at+1:])
 		n.slot = shifted(s.slot, i, -1)
 		n.slot[i] = -1
 	case is:
@@ -157,11 +137,10 @@ func (s *Set) with(i int, old, w *Worker) *Set {
 		}
 		n.available = slices.Concat(s.available[:at], []*Worker{w}, s.available[at:])
 		n.loads = slices.Concat(s.loads[:at], []*Load{w.Load}, s.loads[at:])
-		n.reports = slices.Concat(s.reports[:at], []*Report{w.Record.Report}, s.reports[at:])
 		n.slot = shifted(s.slot, i, 1)
 		n.slot[i] = int32(at)
 	default:
-		n.available, n.loads, n.reports = s.available, s.loads, s.reports
+		n.available, n.loads = s.available, s.loads
 		n.signature.Store(s.signature.Load())
 	}
 	if len(s.halfOpen) > 0 || w.Record.Breaker == HalfOpen {

@@ -200,14 +200,15 @@ func (f *Fold) drop(c *call) {
 	f.forget(c)
 }
 
-// renew replaces a quarter of a stream's leases by what the beat lists. Such a
+// renew replaces a quarter of a stream's leases, or a part of one, by what the beat
+// lists. Such a
 // lease gives no credit: nobody knows when it began.
 func (f *Fold) renew(s *stream, b *Batch, t int64) {
 	s.want = b.Beat.Open
 	s.beats++
 	for i := range b.Beat.Renewed {
 		l := &b.Beat.Renewed[i]
-		if b.owns(l.ID) && l.ID.Quarter() == b.Beat.Quarter {
+		if b.owns(l.ID) && l.ID.Quarter() == b.Beat.Quarter && l.ID.Part(b.Beat.Parts) == b.Beat.Part {
 			f.open(s, f.calls[l.ID.key()], l, t).seen = s.beats
 		}
 	}
@@ -215,7 +216,7 @@ func (f *Fold) renew(s *stream, b *Batch, t int64) {
 		return
 	}
 	for _, c := range slices.Backward(s.open[b.Beat.Quarter]) { // drop moves only what was looked at
-		if c.seen != s.beats {
+		if c.seen != s.beats && c.id.Part(b.Beat.Parts) == b.Beat.Part {
 			f.drop(c)
 		}
 	}

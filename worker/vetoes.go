@@ -10,12 +10,10 @@ func (r *Registry) Lapse(now time.Time) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for id, old := range r.workers {
-		if old.Record.vetoLapsed(now) {
-			w := &Worker{Spec: old.Spec, Record: old.Record, Load: old.Load}
-			w.Record.Overloaded = false
-			r.hold(id, w)
-			r.patch(old, w)
+	for _, c := range r.workers {
+		if rec := c.now.Record; rec.vetoLapsed(now) {
+			rec.Overloaded = false
+			r.turn(c, rec)
 		}
 	}
 }
@@ -30,16 +28,24 @@ func (r *Registry) Overloaded(id ID) bool {
 }
 
 // hold sets what is held of a worker, nil to forget it. r.mu is held.
-func (r *Registry) hold(id ID, w *Worker) {
-	if old := r.workers[id]; old != nil && old.Record.Overloaded {
-		r.vetoed.Add(-1)
+func (r *Registry) hold(id ID, c *cell) {
+	if old := r.workers[id]; old != nil {
+		r.count(old.now, -1)
 	}
-	if w == nil {
+	if c == nil {
 		delete(r.workers, id)
 		return
 	}
+	r.count(c.now, 1)
+	r.workers[id] = c
+}
+
+// count counts a worker, or takes it off with by -1. r.mu is held.
+func (r *Registry) count(w *Worker, by int) {
 	if w.Record.Overloaded {
-		r.vetoed.Add(1)
+		r.vetoed.Add(int64(by))
 	}
-	r.workers[id] = w
+	if int(w.Spec.Leg) < len(r.census) {
+		r.census[w.Spec.Leg].add(w, by)
+	}
 }

@@ -58,7 +58,8 @@ func (v *View) All() []int32 {
 	return all
 }
 
-// Worker is the available worker at index i.
+// Worker is the available worker at index i, as it was when it last changed for the
+// pool: what it has said of its load since is in Report alone.
 func (v *View) Worker(i int) *Worker { return v.set.available[i] }
 
 // Load is the live counts of the worker at index i.
@@ -67,7 +68,7 @@ func (v *View) Load(i int) *Load { return v.set.loads[i] }
 // Report is what the worker at index i said of its load, or nil if it has said
 // nothing that still holds.
 func (v *View) Report(i int) *Report {
-	r := v.set.reports[i]
+	r := v.set.loads[i].report.Load()
 	if v.checks && r != nil && r.Stale(v.now) {
 		return nil
 	}
@@ -93,7 +94,6 @@ func (v *View) Signature() uint64 { return v.set.sign() }
 // skip is soft.
 func (v *View) prepare(s *Set, skip []ID, first bool, admit int) bool {
 	v.set = s
-	v.checks = v.now.After(s.fresh)
 	if !v.limit(first, admit) {
 		return false
 	}

@@ -60,6 +60,8 @@ type LeaseWriter struct {
 	renewed []Lease
 	seq     uint64
 	beats   uint64
+	part    int // of the last beat, the last one that was published
+	parts   int
 }
 
 // held is one open lease and where its start waits to be published.
@@ -200,21 +202,46 @@ func (w *LeaseWriter) Flush() (Batch, bool) {
 	return w.take(), true
 }
 
-// Beat is what to publish every [BeatInterval], and first after a reconnect. Like
-// that of Flush, the batch carries what is pending, and is valid until the next
-// Flush or Beat.
+// Beat is what to publish every [BeatInterval], and first after a reconnect, followed
+// by what More has. Like that of Flush, the batch carries what is pending, and is valid
+// until the next Flush, Beat or More.
 func (w *LeaseWriter) Beat() Batch {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	b := w.take()
-	q := uint8(w.beats % Quarters)
 	w.beats++
-	w.renewed = w.renewed[:0]
-	for _, h := range w.quarter[q] {
-		w.renewed = append(w.renewed, h.lease)
-	}
+	w.part = 0
+	w.parts = min(MaxParts, max(1, (len(w.quarter[w.beaten()])+PartLeases-1)/PartLeases))
 	maps.DeleteFunc(w.active, func(_ ID, n *int) bool { return *n == 0 })
-	b.Beat = &Beat{Open: len(w.open), Quarter: q, Renewed: w.renewed}
+	return w.beat()
+}
+
+// More is the next part of the last Beat; false: there is none.
+func (w *LeaseWriter) More() (Batch, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.part+1 >= w.parts {
+		return Batch{}, false
+	}
+	w.part++
+	return w.beat(), true
+}
+
+// beaten is the quarter of the last beat.
+func (w *LeaseWriter) beaten() uint8 { return uint8((w.beats - 1) % Quarters) }
+
+// beat is the part of a beat that is due.
+func (w *LeaseWriter) beat() Batch {
+	b := w.take()
+	w.renewed = w.renewed[:0]
+	for _, h := range w.quarter[w.beaten()] {
+		if h.lease.ID.Part(w.parts) == w.part {
+			w.renewed = append(w.renewed, h.lease)
+		}
+	}
+	b.Beat = &Beat{Open: len(w.open), Quarter: w.beaten(), Renewed: w.renewed}
+	if w.parts > 1 {
+		b.Beat.Part, b.Beat.Parts = w.part, w.parts
+	}
 	return b
 }
 

@@ -195,3 +195,51 @@ func BenchmarkLeaseWriterPair(b *testing.B) {
 		}
 	}
 }
+
+// TestLargeBeats: a quarter that is too large for a message goes out in parts, and each
+// of them mends what it lists whatever becomes of the others.
+func TestLargeBeats(t *testing.T) {
+	const open, ended = Quarters*PartLeases + 4000, 500
+	w, plans := newTestWriter()
+	f := NewFold()
+	id := specAt(1, "m").ID
+	leases := make([]LeaseID, open)
+	for i := range leases {
+		leases[i] = plans.Lease(plans.Next(), Regular, 0)
+		w.Begin(Lease{ID: leases[i], Worker: id, Tokens: 1})
+	}
+	w.Flush() // lost
+	// round is a beat of each quarter, of which the parts with a number are lost.
+	round := func(lost int) (most int) {
+		for range Quarters {
+			b, more := w.Beat(), true
+			for n := 0; more; n++ {
+				most = max(most, len(b.Beat.Renewed))
+				if n != lost {
+					f.Apply(&b, at(0), nil)
+				}
+				b, more = w.More()
+			}
+			if _, more := w.More(); more {
+				t.Fatal("there is always more")
+			}
+		}
+		return most
+	}
+	if most := round(-1); most > PartLeases || most < PartLeases/4 {
+		t.Errorf("a message renews %d leases", most)
+	}
+	wantCounts(t, f.Load(id), counts{open, 0, 0})
+	mended := 0
+	for _, l := range leases[:ended] {
+		w.End(l, Success, false)
+		if l.Part(2) == 1 {
+			mended++
+		}
+	}
+	w.Flush() // lost
+	round(0)
+	wantCounts(t, f.Load(id), counts{open - mended, 0, 0})
+	round(-1)
+	wantCounts(t, f.Load(id), counts{open - ended, 0, 0})
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -19,6 +20,9 @@ type Config struct {
 	Connections int
 	// Request is sent as it is each time: head and body.
 	Request []byte
+	// Requests, unless empty, are sent one after another and over again, in place of
+	// Request.
+	Requests [][]byte
 	// Body is the content that every answer, a 200, has to have; nil takes any.
 	Body []byte
 	// Mark, unless empty, is text to look for in the heads of answers, in upper and
@@ -39,7 +43,7 @@ func (c *Config) Validate() error {
 	if c.Connections < 1 {
 		faults = append(faults, fmt.Errorf("%d connections: one is the least", c.Connections))
 	}
-	if len(c.Request) == 0 {
+	if slices.ContainsFunc(c.requests(), func(r []byte) bool { return len(r) == 0 }) {
 		faults = append(faults, errors.New("the request is empty"))
 	}
 	if c.Timeout <= 0 {
@@ -51,6 +55,14 @@ func (c *Config) Validate() error {
 // addrs are all that a request is sent to.
 func (c *Config) addrs() []netip.AddrPort {
 	return append([]netip.AddrPort{c.Addr}, c.Also...)
+}
+
+// requests are what is sent, one after another.
+func (c *Config) requests() [][]byte {
+	if len(c.Requests) > 0 {
+		return c.Requests
+	}
+	return [][]byte{c.Request}
 }
 
 // Post renders a POST request of a JSON body.

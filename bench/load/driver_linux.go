@@ -14,6 +14,7 @@ import (
 // Driver keeps connections to one subject. It is for one goroutine at a time.
 type Driver struct {
 	cfg   Config
+	send  [][]byte // requests
 	epoll int
 	slots []*slot
 	conns []*conn // of all slots, by index
@@ -29,7 +30,7 @@ func Dial(cfg Config) (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating an epoll: %w", err)
 	}
-	d := &Driver{cfg: cfg, epoll: epoll, buf: make([]byte, 256<<10)}
+	d := &Driver{cfg: cfg, send: cfg.requests(), epoll: epoll, buf: make([]byte, 256<<10)}
 	for range cfg.Connections {
 		s := &slot{}
 		d.slots = append(d.slots, s)
@@ -215,10 +216,11 @@ func (r *run) send(moment time.Duration) {
 	r.head++
 	s.moment, s.open, s.marked = moment, len(s.conns), false
 	r.busy++
+	request := r.d.send[r.res.Sent%len(r.d.send)]
 	r.res.Sent++
 	for _, c := range s.conns {
 		c.answer.reset()
-		c.busy, c.rest = true, r.d.cfg.Request
+		c.busy, c.rest = true, request
 		r.d.write(c)
 	}
 }

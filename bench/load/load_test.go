@@ -391,3 +391,27 @@ func TestConfig(t *testing.T) {
 		t.Error("Dial succeeded where nobody listens")
 	}
 }
+
+func TestRequestsInTurn(t *testing.T) {
+	got := make(chan string, 5) // what is sent
+	cfg := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		got <- string(b)
+	})
+	cfg.Connections = 1
+	cfg.Requests = [][]byte{load.Post("engine", "/", "1"), load.Post("engine", "/", "22")}
+	res, err := dial(t, cfg).Open(t.Context(), every(0, 5))
+	if err != nil || res.Answered != 5 {
+		t.Fatalf("Open: %d answered, %v", res.Answered, err)
+	}
+	var bodies []string
+	for range res.Answered {
+		bodies = append(bodies, <-got)
+	}
+	if diff := cmp.Diff([]string{"1", "22", "1", "22", "1"}, bodies); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
+	}
+}

@@ -126,6 +126,36 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+func TestResident(t *testing.T) {
+	for _, tt := range []struct {
+		name, status string
+		want         int64 // -1 for an error
+	}{
+		{"as_the_kernel_writes_it", "Name:\ta\nVmHWM:\t  300 kB\nVmRSS:\t  208 kB\nThreads:\t3\n", 208 << 10},
+		{"another_unit", "VmRSS:\t 2 MB\n", -1},
+		{"no_number", "VmRSS:\t x kB\n", -1},
+		{"a_kernel_thread", "Name:\ta\n", -1},
+		{"no_such_process", "", -1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			root := t.TempDir()
+			if tt.status != "" {
+				write(t, root, 7, 1, 10, map[int]int{7: 1})
+				if err := os.WriteFile(filepath.Join(root, "7", "status"), []byte(tt.status), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := (Proc{root: root}).Resident(7)
+			if err != nil {
+				got = -1
+			}
+			if got != tt.want {
+				t.Errorf("Resident = %d, %v, want %d", got, err, tt.want)
+			}
+		})
+	}
+}
+
 // TestSystem reads real processes: this one, and a child that computes.
 func TestSystem(t *testing.T) {
 	if runtime.GOOS != "linux" {

@@ -103,7 +103,8 @@ type leg struct {
 	reads    atomic.Uint32 // wire.Reads: what its policies read, as replicas announce
 	memory   memory        // of keys that are pinned
 	peers    sync.Map      // worker.ReplicaID → *peer
-	recalled atomic.Int64  // when a gap was last asked about, in Unix nanoseconds
+	recall   recall
+	recalled atomic.Int64 // when a gap was last asked about, in Unix nanoseconds
 	leases   wire.Topic[worker.Batch]
 	due      *time.Timer   // fires when the batch that has begun is old enough
 	full     chan struct{} // holds one: a batch is full
@@ -233,10 +234,10 @@ func (c *Client) Run(ctx context.Context) error {
 		c.watchReadiness(gctx)
 		return nil
 	})
-	for _, l := range c.legs {
+	for i, l := range c.legs {
 		if l != nil {
 			g.Go(func() error {
-				c.publish(gctx, l)
+				c.publish(gctx, worker.Leg(i), l)
 				return nil
 			})
 		}

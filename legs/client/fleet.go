@@ -25,7 +25,10 @@ func (c *Client) subscribe(subs *bus.Subscriptions) error {
 				c.missed(l, leg, c.now())
 			}
 		})
-		bus.Join(subs, c.bus, c.cfg.Cluster.SnapshotOf(leg, c.cfg.Incarnation), func(m *wire.Records) { c.onState(leg, m) })
+		bus.Join(subs, c.bus, c.cfg.Cluster.SnapshotOf(leg, c.cfg.Incarnation), func(m *wire.Records) {
+			l.recall.answered()
+			c.onState(leg, m)
+		})
 		bus.Join(subs, c.bus, c.cfg.Cluster.Snapshot(leg), func(ask *wire.Snapshot) { c.onSnapshot(leg, ask) })
 		bus.Join(subs, c.bus, c.cfg.Cluster.Beat(worker.Leg(i)), func(b *wire.Beat) {
 			if len(b.Policies) > 0 {
@@ -175,23 +178,23 @@ func (c *Client) complete() bool {
 			return false
 		}
 	}
-	return c.synced.Load() && !slices.ContainsFunc(c.registry.Workers(), func(w *worker.Worker) bool { return w.Record.Keeper == 0 })
+	for i := range c.legs {
+		if c.registry.Census(worker.Leg(i)).Unheard > 0 {
+			return false
+		}
+	}
+	return c.synced.Load()
 }
 
 // takeReadiness counts. The fleet is ready when every leg that requests have has a
 // ready worker, and somebody to choose it.
 func (c *Client) takeReadiness() *readiness {
 	r := &readiness{ready: true}
-	var healthy [legCount]int
-	for _, w := range c.registry.Workers() {
-		r.total++
-		if w.Record.Status == worker.Ready {
-			r.healthy++
-			healthy[w.Spec.Leg]++
-		}
-	}
 	for i, l := range c.legs {
-		if l != nil && (healthy[i] == 0 || c.cfg.FailDegraded && l.ranking.Len() == 0) {
+		of := c.registry.Census(worker.Leg(i))
+		r.total += of.Workers
+		r.healthy += of.Ready
+		if l != nil && (of.Ready == 0 || c.cfg.FailDegraded && l.ranking.Len() == 0) {
 			r.ready = false
 		}
 	}

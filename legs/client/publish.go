@@ -15,7 +15,7 @@ const tickEvery = 250 * time.Millisecond
 
 // publish sends a leg's lease stream until ctx ends: batches when they are full or
 // old enough, and a beat every second.
-func (c *Client) publish(ctx context.Context, l *leg) {
+func (c *Client) publish(ctx context.Context, leg worker.Leg, l *leg) {
 	again := make(chan struct{}, 1) // holds one: beat first after a reconnect
 	remove := c.bus.OnReconnect(func() {
 		l.ranking.Reconnected(c.now())
@@ -45,6 +45,9 @@ func (c *Client) publish(ctx context.Context, l *leg) {
 			c.beat(l)
 		case <-tick.C:
 			now := c.now()
+			if stage, due := l.recall.tick(now); due {
+				c.askSnapshot(leg, stage)
+			}
 			if l.ranking.Tick(now, pace.Late(now, tickEvery)) {
 				l.forget()
 			}
@@ -59,8 +62,11 @@ func (c *Client) flush(l *leg) {
 }
 
 func (c *Client) beat(l *leg) {
-	b := l.writer.Beat()
-	c.send(l, &b)
+	b, more := l.writer.Beat(), true
+	for more {
+		c.send(l, &b)
+		b, more = l.writer.More()
+	}
 }
 
 // send publishes a batch. One that is lost is mended by beats.

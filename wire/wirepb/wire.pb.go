@@ -497,9 +497,12 @@ type LeaseBatch struct {
 	Seq         uint64                 `protobuf:"varint,4,opt,name=seq,proto3" json:"seq,omitempty"`
 	// The ids of all workers that this message speaks of, 16 bytes each, each once.
 	// Entries name a worker by its place in here, from 1; 0 is nobody.
-	Workers       []byte        `protobuf:"bytes,5,opt,name=workers,proto3" json:"workers,omitempty"`
-	Entries       []*LeaseEntry `protobuf:"bytes,6,rep,name=entries,proto3" json:"entries,omitempty"`
-	Beat          *LeaseBeat    `protobuf:"bytes,7,opt,name=beat,proto3" json:"beat,omitempty"`
+	Workers []byte        `protobuf:"bytes,5,opt,name=workers,proto3" json:"workers,omitempty"`
+	Entries []*LeaseEntry `protobuf:"bytes,6,rep,name=entries,proto3" json:"entries,omitempty"`
+	Beat    *LeaseBeat    `protobuf:"bytes,7,opt,name=beat,proto3" json:"beat,omitempty"`
+	// In place of beat, one of several parts of a quarter. Those who do not know it take
+	// no part for a whole quarter.
+	Part          *LeaseBeat `protobuf:"bytes,8,opt,name=part,proto3" json:"part,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -579,6 +582,13 @@ func (x *LeaseBatch) GetEntries() []*LeaseEntry {
 func (x *LeaseBatch) GetBeat() *LeaseBeat {
 	if x != nil {
 		return x.Beat
+	}
+	return nil
+}
+
+func (x *LeaseBatch) GetPart() *LeaseBeat {
+	if x != nil {
+		return x.Part
 	}
 	return nil
 }
@@ -707,6 +717,8 @@ type LeaseBeat struct {
 	Open          uint32                 `protobuf:"varint,1,opt,name=open,proto3" json:"open,omitempty"`
 	Quarter       uint32                 `protobuf:"varint,2,opt,name=quarter,proto3" json:"quarter,omitempty"`
 	Renewed       []*Lease               `protobuf:"bytes,3,rep,name=renewed,proto3" json:"renewed,omitempty"`
+	Part          uint32                 `protobuf:"varint,4,opt,name=part,proto3" json:"part,omitempty"` // from 0: the leases whose hash, divided by 4, is that modulo parts
+	Parts         uint32                 `protobuf:"varint,5,opt,name=parts,proto3" json:"parts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -760,6 +772,20 @@ func (x *LeaseBeat) GetRenewed() []*Lease {
 		return x.Renewed
 	}
 	return nil
+}
+
+func (x *LeaseBeat) GetPart() uint32 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *LeaseBeat) GetParts() uint32 {
+	if x != nil {
+		return x.Parts
+	}
+	return 0
 }
 
 // Lease is an open lease, named like that of a LeaseEntry.
@@ -2033,11 +2059,14 @@ func (x *Select) GetTenant() []byte {
 	return nil
 }
 
-// Snapshot asks everybody for the records of a leg that they hold, on
-// snapshot.<leg>. The answers are Records on snapshot.<leg>.<asker>.
+// Snapshot asks for the records of a leg that others hold, on snapshot.<leg>. The
+// answers are Records on snapshot.<leg>.<asker>.
 type Snapshot struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Asker         uint64                 `protobuf:"fixed64,1,opt,name=asker,proto3" json:"asker,omitempty"` // the replica, or the incarnation of the ingress
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Asker uint64                 `protobuf:"fixed64,1,opt,name=asker,proto3" json:"asker,omitempty"` // the replica, or the incarnation of the ingress
+	// Who is to answer: 1 the replica ranked first for the asker, 2 all replicas, 3 and
+	// above everybody, as without it. One who sets it asks on until somebody answers.
+	Stage         uint32 `protobuf:"varint,2,opt,name=stage,proto3" json:"stage,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2075,6 +2104,13 @@ func (*Snapshot) Descriptor() ([]byte, []int) {
 func (x *Snapshot) GetAsker() uint64 {
 	if x != nil {
 		return x.Asker
+	}
+	return 0
+}
+
+func (x *Snapshot) GetStage() uint32 {
+	if x != nil {
+		return x.Stage
 	}
 	return 0
 }
@@ -2444,7 +2480,7 @@ var File_wire_proto protoreflect.FileDescriptor
 const file_wire_proto_rawDesc = "" +
 	"\n" +
 	"\n" +
-	"wire.proto\x12\x06smg.v1\"\xe8\x01\n" +
+	"wire.proto\x12\x06smg.v1\"\x8f\x02\n" +
 	"\n" +
 	"LeaseBatch\x12\x18\n" +
 	"\aingress\x18\x01 \x01(\tR\aingress\x12 \n" +
@@ -2453,7 +2489,8 @@ const file_wire_proto_rawDesc = "" +
 	"\x03seq\x18\x04 \x01(\x04R\x03seq\x12\x18\n" +
 	"\aworkers\x18\x05 \x01(\fR\aworkers\x12,\n" +
 	"\aentries\x18\x06 \x03(\v2\x12.smg.v1.LeaseEntryR\aentries\x12%\n" +
-	"\x04beat\x18\a \x01(\v2\x11.smg.v1.LeaseBeatR\x04beat\"\x92\x02\n" +
+	"\x04beat\x18\a \x01(\v2\x11.smg.v1.LeaseBeatR\x04beat\x12%\n" +
+	"\x04part\x18\b \x01(\v2\x11.smg.v1.LeaseBeatR\x04part\"\x92\x02\n" +
 	"\n" +
 	"LeaseEntry\x12%\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x11.smg.v1.EntryKindR\x04kind\x12\x12\n" +
@@ -2466,11 +2503,13 @@ const file_wire_proto_rawDesc = "" +
 	"\tunreached\x18\b \x01(\bR\tunreached\x12\x10\n" +
 	"\x03key\x18\t \x01(\x06R\x03key\x12\x14\n" +
 	"\x05units\x18\n" +
-	" \x01(\rR\x05units\"b\n" +
+	" \x01(\rR\x05units\"\x8c\x01\n" +
 	"\tLeaseBeat\x12\x12\n" +
 	"\x04open\x18\x01 \x01(\rR\x04open\x12\x18\n" +
 	"\aquarter\x18\x02 \x01(\rR\aquarter\x12'\n" +
-	"\arenewed\x18\x03 \x03(\v2\r.smg.v1.LeaseR\arenewed\"\x9d\x01\n" +
+	"\arenewed\x18\x03 \x03(\v2\r.smg.v1.LeaseR\arenewed\x12\x12\n" +
+	"\x04part\x18\x04 \x01(\rR\x04part\x12\x14\n" +
+	"\x05parts\x18\x05 \x01(\rR\x05parts\"\x9d\x01\n" +
 	"\x05Lease\x12\x12\n" +
 	"\x04plan\x18\x01 \x01(\x04R\x04plan\x12\x12\n" +
 	"\x04item\x18\x02 \x01(\rR\x04item\x12\x16\n" +
@@ -2598,9 +2637,10 @@ const file_wire_proto_rawDesc = "" +
 	"\x05units\x18\x15 \x01(\rR\x05units\x12\x10\n" +
 	"\x03dry\x18\x16 \x01(\bR\x03dry\x12\x1a\n" +
 	"\bpriority\x18\x17 \x01(\x11R\bpriority\x12\x16\n" +
-	"\x06tenant\x18\x18 \x01(\fR\x06tenant\" \n" +
+	"\x06tenant\x18\x18 \x01(\fR\x06tenant\"6\n" +
 	"\bSnapshot\x12\x14\n" +
-	"\x05asker\x18\x01 \x01(\x06R\x05asker\"\xe9\x01\n" +
+	"\x05asker\x18\x01 \x01(\x06R\x05asker\x12\x14\n" +
+	"\x05stage\x18\x02 \x01(\rR\x05stage\"\xe9\x01\n" +
 	"\x05Reply\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\x04R\x04plan\x12\x12\n" +
@@ -2747,40 +2787,41 @@ var file_wire_proto_depIdxs = []int32{
 	0,  // 0: smg.v1.LeaseBatch.leg:type_name -> smg.v1.Leg
 	9,  // 1: smg.v1.LeaseBatch.entries:type_name -> smg.v1.LeaseEntry
 	10, // 2: smg.v1.LeaseBatch.beat:type_name -> smg.v1.LeaseBeat
-	2,  // 3: smg.v1.LeaseEntry.kind:type_name -> smg.v1.EntryKind
-	3,  // 4: smg.v1.LeaseEntry.outcome:type_name -> smg.v1.Outcome
-	11, // 5: smg.v1.LeaseBeat.renewed:type_name -> smg.v1.Lease
-	13, // 6: smg.v1.Records.records:type_name -> smg.v1.State
-	4,  // 7: smg.v1.State.status:type_name -> smg.v1.Status
-	5,  // 8: smg.v1.State.breaker:type_name -> smg.v1.Breaker
-	14, // 9: smg.v1.State.report:type_name -> smg.v1.Report
-	15, // 10: smg.v1.Report.ranks:type_name -> smg.v1.Rank
-	0,  // 11: smg.v1.Beat.leg:type_name -> smg.v1.Leg
-	17, // 12: smg.v1.Beat.policies:type_name -> smg.v1.Policy
-	6,  // 13: smg.v1.Policy.reads:type_name -> smg.v1.Reads
-	0,  // 14: smg.v1.Worker.leg:type_name -> smg.v1.Leg
-	1,  // 15: smg.v1.Worker.mode:type_name -> smg.v1.Mode
-	20, // 16: smg.v1.Worker.models:type_name -> smg.v1.Model
-	28, // 17: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
-	0,  // 18: smg.v1.Select.leg:type_name -> smg.v1.Leg
-	21, // 19: smg.v1.Select.header_key:type_name -> smg.v1.Key
-	21, // 20: smg.v1.Select.rid_key:type_name -> smg.v1.Key
-	21, // 21: smg.v1.Select.conversation_key:type_name -> smg.v1.Key
-	21, // 22: smg.v1.Select.pinned_key:type_name -> smg.v1.Key
-	21, // 23: smg.v1.Select.implicit_key:type_name -> smg.v1.Key
-	19, // 24: smg.v1.Select.compat:type_name -> smg.v1.Class
-	0,  // 25: smg.v1.Reply.leg:type_name -> smg.v1.Leg
-	26, // 26: smg.v1.Reply.pick:type_name -> smg.v1.Pick
-	27, // 27: smg.v1.Reply.error:type_name -> smg.v1.Error
-	0,  // 28: smg.v1.Pick.leg:type_name -> smg.v1.Leg
-	1,  // 29: smg.v1.Pick.mode:type_name -> smg.v1.Mode
-	7,  // 30: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
-	19, // 31: smg.v1.Error.classes:type_name -> smg.v1.Class
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	10, // 3: smg.v1.LeaseBatch.part:type_name -> smg.v1.LeaseBeat
+	2,  // 4: smg.v1.LeaseEntry.kind:type_name -> smg.v1.EntryKind
+	3,  // 5: smg.v1.LeaseEntry.outcome:type_name -> smg.v1.Outcome
+	11, // 6: smg.v1.LeaseBeat.renewed:type_name -> smg.v1.Lease
+	13, // 7: smg.v1.Records.records:type_name -> smg.v1.State
+	4,  // 8: smg.v1.State.status:type_name -> smg.v1.Status
+	5,  // 9: smg.v1.State.breaker:type_name -> smg.v1.Breaker
+	14, // 10: smg.v1.State.report:type_name -> smg.v1.Report
+	15, // 11: smg.v1.Report.ranks:type_name -> smg.v1.Rank
+	0,  // 12: smg.v1.Beat.leg:type_name -> smg.v1.Leg
+	17, // 13: smg.v1.Beat.policies:type_name -> smg.v1.Policy
+	6,  // 14: smg.v1.Policy.reads:type_name -> smg.v1.Reads
+	0,  // 15: smg.v1.Worker.leg:type_name -> smg.v1.Leg
+	1,  // 16: smg.v1.Worker.mode:type_name -> smg.v1.Mode
+	20, // 17: smg.v1.Worker.models:type_name -> smg.v1.Model
+	28, // 18: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
+	0,  // 19: smg.v1.Select.leg:type_name -> smg.v1.Leg
+	21, // 20: smg.v1.Select.header_key:type_name -> smg.v1.Key
+	21, // 21: smg.v1.Select.rid_key:type_name -> smg.v1.Key
+	21, // 22: smg.v1.Select.conversation_key:type_name -> smg.v1.Key
+	21, // 23: smg.v1.Select.pinned_key:type_name -> smg.v1.Key
+	21, // 24: smg.v1.Select.implicit_key:type_name -> smg.v1.Key
+	19, // 25: smg.v1.Select.compat:type_name -> smg.v1.Class
+	0,  // 26: smg.v1.Reply.leg:type_name -> smg.v1.Leg
+	26, // 27: smg.v1.Reply.pick:type_name -> smg.v1.Pick
+	27, // 28: smg.v1.Reply.error:type_name -> smg.v1.Error
+	0,  // 29: smg.v1.Pick.leg:type_name -> smg.v1.Leg
+	1,  // 30: smg.v1.Pick.mode:type_name -> smg.v1.Mode
+	7,  // 31: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
+	19, // 32: smg.v1.Error.classes:type_name -> smg.v1.Class
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_wire_proto_init() }

@@ -1,0 +1,31 @@
+package worker
+
+// legs is how many legs there are.
+const legs = int(Decode) + 1
+
+// Census is how many workers of a leg are registered, and how they are.
+type Census struct {
+	Workers int
+	Ready   int
+	Unheard int // of whom no keeper has said anything yet
+}
+
+func (c *Census) add(w *Worker, by int) {
+	c.Workers += by
+	if w.Record.Status == Ready {
+		c.Ready += by
+	}
+	if w.Record.Keeper == 0 {
+		c.Unheard += by
+	}
+}
+
+// Census counts a leg's workers, at a cost that does not depend on their number.
+func (r *Registry) Census(leg Leg) Census {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if int(leg) >= len(r.census) {
+		return Census{}
+	}
+	return r.census[leg]
+}
