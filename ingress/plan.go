@@ -139,7 +139,7 @@ func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
 		}
 		return nil, x.unplanned(refusal(calls, errs, i, x.query.model))
 	}
-	if err := x.fit(p); err != nil {
+	if err := x.fit(rt, p); err != nil {
 		x.release(calls, errs)
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func refusal(calls []*call, errs []error, first int, model string) *problem {
 
 // fit sees that the picked workers can hand over to each other, and lets go of
 // those that the engines' protocol has no use for.
-func (x *exchange) fit(p *Plan) error {
+func (x *exchange) fit(rt *route, p *Plan) error {
 	if p.Prefill == nil {
 		return nil
 	}
@@ -203,8 +203,8 @@ func (x *exchange) fit(p *Plan) error {
 		p.Encode = nil
 		return nil
 	}
-	if n, ok := x.query.body.N(); ok && n > 1 {
-		// What was handed over can be fetched once: decode does it all.
+	if x.several(rt) {
+		// Decode does it all.
 		p.Prefill.end(worker.Neutral, true)
 		p.Prefill = nil
 	}

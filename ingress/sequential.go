@@ -99,6 +99,15 @@ func (x *exchange) prefill(rt *route, c *call, fields []engine.Field) ([]byte, e
 	return kept.Params, nil
 }
 
+// several says whether a request has more than one thing to generate, which vLLM
+// hands nothing over for: KV can be fetched once, so it is no use to several answers,
+// and of several prompts prefill says only where the first one's is. A decode engine
+// that looks there for the others dies of it (seen with 0.32, docs/engines.md).
+func (x *exchange) several(rt *route) bool {
+	n, ok := x.query.body.N()
+	return ok && n > 1 || rt.prompts(&x.query.body) > 1
+}
+
 // encode has every medium encoded, all at the same time. The first failure ends
 // the others.
 func (x *exchange) encode(p *Plan, fields []engine.Field) error {
