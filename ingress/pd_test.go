@@ -343,6 +343,27 @@ func TestDisagg(t *testing.T) {
 		}
 		d.idle()
 	})
+	// vLLM's prefill says where the KV of the first prompt is, and of no other: decode
+	// dies of looking for all of them there (docs/engines.md).
+	t.Run("F18_several_prompts_skip_prefill", func(t *testing.T) {
+		d := startPD(t, simhttp.VLLM)
+		no := refuse(http.StatusInternalServerError)
+		no.Match.Path = "/v1/completions"
+		fault(t, d.pd.Prefill, no)
+		for name, prompt := range map[string]string{"texts": `["one","two"]`, "token ids": `[[1,2],[3]]`} {
+			status, _, answer := d.asks(t, "/v1/completions", `{"model":"m","max_tokens":2,"prompt":`+prompt+`}`)
+			if status != http.StatusOK || strings.Count(answer, `"finish_reason"`) != 2 {
+				t.Errorf("%s: status %d, %s", name, status, answer)
+			}
+		}
+		for name, prompt := range map[string]string{"a list of one": `["one"]`, "token ids": `[1,2]`} {
+			status, _, answer := d.asks(t, "/v1/completions", `{"model":"m","max_tokens":2,"prompt":`+prompt+`}`)
+			if status != http.StatusInternalServerError {
+				t.Errorf("%s does not go through prefill: status %d, %s", name, status, answer)
+			}
+		}
+		d.idle()
+	})
 	t.Run("F21_an_encoder_refuses", func(t *testing.T) {
 		d := startEPD(t)
 		fault(t, d.pd.Encode, refuse(http.StatusInternalServerError))

@@ -246,7 +246,7 @@ func (x *exchange) fit(_ *route, p *Plan) error {
 
 // spared lets go of the legs that the protocol of decode's engine has no use for, of
 // which nobody may be there.
-func (x *exchange) spared(_ *route, p *Plan) error {
+func (x *exchange) spared(rt *route, p *Plan) error {
 	if p.Decode.refused != nil {
 		return nil
 	}
@@ -258,12 +258,20 @@ func (x *exchange) spared(_ *route, p *Plan) error {
 		p.Encode = nil
 		return nil
 	}
-	if n, ok := x.query.body.N(); ok && n > 1 {
-		// What was handed over can be fetched once: decode does it all.
+	if x.several(rt) {
 		p.Prefill.end(worker.Neutral, true)
 		p.Prefill = nil
 	}
 	return nil
+}
+
+// several says whether a request has more than one thing to generate, which vLLM
+// hands nothing over for: KV can be fetched once, so it is no use to several answers,
+// and of several prompts prefill says only where the first one's is. A decode engine
+// that looks there for the others dies of it (seen with 0.32, docs/engines.md).
+func (x *exchange) several(rt *route) bool {
+	n, ok := x.query.body.N()
+	return ok && n > 1 || rt.prompts(&x.query.body) > 1
 }
 
 // picked sees that somebody was picked for every leg.

@@ -130,12 +130,13 @@ class Program:
 
     argv: list[str]
     log: pathlib.Path
+    env: dict[str, str] | None = None
     process: subprocess.Popen = field(init=False)
 
     def __post_init__(self) -> None:
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
-                self.argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+                self.argv, env=self.env, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
             )
 
     def wait_ready(self, url: str, timeout: float) -> float:
@@ -171,7 +172,7 @@ class Program:
 
 @dataclass
 class Gateway(Program):
-    """`smg serve` in front of llama.cpp engines."""
+    """`smg serve` or `smg launch` in front of engines."""
 
     url: str = ""
     metrics_url: str = ""
