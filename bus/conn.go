@@ -167,8 +167,9 @@ func (c *Conn) watch(sub *nats.Subscription, lost func()) {
 
 // Close lets handlers finish what has arrived, sends what was published, and
 // disconnects, within twice the drain timeout whatever happens, save that an attempt
-// to connect which is under way is waited for. It returns after the last call of a
-// handler, or an error. Closing twice is closing once.
+// to connect which is under way is waited for. What could not be sent in time is lost,
+// with a line in the log. It returns after the last call of a handler, or an error.
+// Closing twice is closing once.
 func (c *Conn) Close() error {
 	c.mu.Lock()
 	c.closing = true
@@ -180,7 +181,8 @@ func (c *Conn) Close() error {
 	drained := c.wait(c.closed)
 	c.nc.Close()
 	if err == nil && !drained {
-		err = fmt.Errorf("not drained within %s", c.cfg.DrainTimeout)
+		// A slow machine is no failure: whoever has not heard the last of it finds out.
+		c.log.Warn("the connection to NATS was closed before everything had been sent", slog.Duration("waited", c.cfg.DrainTimeout))
 	}
 	ended := make(chan struct{})
 	go func() {

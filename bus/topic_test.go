@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -421,5 +424,57 @@ func BenchmarkMessage(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// silencing is a server that says nothing any more from some time on.
+type silencing struct {
+	server bus.Dialer
+	silent atomic.Bool
+}
+
+func (m *silencing) InProcessConn() (net.Conn, error) {
+	c, err := m.server.InProcessConn()
+	return &silencedConn{Conn: c, from: m, closed: make(chan struct{})}, err
+}
+
+type silencedConn struct {
+	net.Conn
+	from   *silencing
+	close  sync.Once
+	closed chan struct{}
+}
+
+func (c *silencedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if c.from.silent.Load() {
+		<-c.closed
+		return 0, io.EOF
+	}
+	return n, err
+}
+
+func (c *silencedConn) Close() error {
+	c.close.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// TestCloseOfASlowConnection: a server, or a machine, that is slow when a process ends
+// is no reason for the process to fail. The log says that something may be lost.
+func TestCloseOfASlowConnection(t *testing.T) {
+	server := &silencing{server: bustest.Server(t)}
+	cfg := bus.DefaultConfig()
+	cfg.Server, cfg.DrainTimeout = server, cfg.DrainTimeout/40
+	var log bytes.Buffer
+	c, err := bus.Connect(cfg, prometheus.NewRegistry(), slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.silent.Store(true)
+	if err := c.Close(); err != nil {
+		t.Errorf("got %v, want no error", err)
+	}
+	if !strings.Contains(log.String(), "closed before everything had been sent") {
+		t.Errorf("the log says nothing of it:\n%s", &log)
 	}
 }
