@@ -91,23 +91,24 @@ const legCount = int(worker.Decode) + 1
 
 // leg is what the client has of one leg.
 type leg struct {
-	ranking  *worker.Ranking
-	excluded *worker.Exclusion
-	writer   *worker.LeaseWriter
-	local    map[worker.ReplicaID]Local
-	silent   atomic.Int64  // selects that wait although all who were asked are late
-	owed     atomic.Int64  // time-outs since a replica answered last
-	degraded atomic.Bool   // the last select was
-	mute     atomic.Bool   // a select that could not be sent was logged
-	policy   atomic.Value  // string: the name that replicas announce
-	reads    atomic.Uint32 // wire.Reads: what its policies read, as replicas announce
-	memory   memory        // of keys that are pinned
-	peers    sync.Map      // worker.ReplicaID → *peer
-	recall   recall
-	recalled atomic.Int64 // when a gap was last asked about, in Unix nanoseconds
-	leases   wire.Topic[worker.Batch]
-	due      *time.Timer   // fires when the batch that has begun is old enough
-	full     chan struct{} // holds one: a batch is full
+	ranking   *worker.Ranking
+	newcomers newcomers
+	excluded  *worker.Exclusion
+	writer    *worker.LeaseWriter
+	local     map[worker.ReplicaID]Local
+	silent    atomic.Int64  // selects that wait although all who were asked are late
+	owed      atomic.Int64  // time-outs since a replica answered last
+	degraded  atomic.Bool   // the last select was
+	mute      atomic.Bool   // a select that could not be sent was logged
+	policy    atomic.Value  // string: the name that replicas announce
+	reads     atomic.Uint32 // wire.Reads: what its policies read, as replicas announce
+	memory    memory        // of keys that are pinned
+	peers     sync.Map      // worker.ReplicaID → *peer
+	recall    recall
+	recalled  atomic.Int64 // when a gap was last asked about, in Unix nanoseconds
+	leases    wire.Topic[worker.Batch]
+	due       *time.Timer   // fires when the batch that has begun is old enough
+	full      chan struct{} // holds one: a batch is full
 }
 
 // New is a client that does nothing yet. See [Client.Run].

@@ -39,6 +39,7 @@ func (c *Client) subscribe(subs *bus.Subscriptions) error {
 				}
 				l.reads.Store(uint32(reads))
 			}
+			l.newcomers.hear(b.Replica, c.now())
 			if l.ranking.Apply(worker.ReplicaBeat{Replica: b.Replica, Ready: b.Ready, Draining: b.Draining}, c.now()) {
 				l.forget()
 			}

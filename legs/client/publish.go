@@ -14,9 +14,10 @@ import (
 const tickEvery = 250 * time.Millisecond
 
 // publish sends a leg's lease stream until ctx ends: batches when they are full or
-// old enough, and a beat every second.
+// old enough, and a beat every second; four of them, which are all leases, after a
+// reconnect, and when a replica has come.
 func (c *Client) publish(ctx context.Context, leg worker.Leg, l *leg) {
-	again := make(chan struct{}, 1) // holds one: beat first after a reconnect
+	again := make(chan struct{}, 1) // holds one: beats first after a reconnect
 	remove := c.bus.OnReconnect(func() {
 		l.ranking.Reconnected(c.now())
 		select {
@@ -40,9 +41,13 @@ func (c *Client) publish(ctx context.Context, leg worker.Leg, l *leg) {
 		case <-l.full:
 			c.flush(l)
 		case <-beat.C:
-			c.beat(l)
+			for range l.newcomers.quarters(c.now()) {
+				c.beat(l)
+			}
 		case <-again:
-			c.beat(l)
+			for range worker.Quarters {
+				c.beat(l)
+			}
 		case <-tick.C:
 			now := c.now()
 			if stage, due := l.recall.tick(now); due {
