@@ -88,13 +88,14 @@ func (p *consistentHashing) Pick(req *Request, pool *worker.Pool) (Decision, err
 func (p *consistentHashing) takeTarget(ask worker.Ask, target string, pool *worker.Pool) (worker.Taken, error) {
 	ask.Skip = nil
 	index, parsed := parseIndex(target)
-	available, full := 0, false
+	available, full, fits := 0, false, true
 	taken, err := pool.Take(&ask, func(v *worker.View) int {
 		available = v.Len()
 		if !parsed || index >= uint64(available) {
 			return -1
 		}
 		if full = !v.Admits(int(index)); full {
+			fits = ask.Fit.Admits(v.Worker(int(index)).Spec.Class())
 			return -1
 		}
 		return int(index)
@@ -105,6 +106,8 @@ func (p *consistentHashing) takeTarget(ask worker.Ask, target string, pool *work
 	switch {
 	case !parsed:
 		err = fmt.Errorf("%w: %w: it is not a number", err, ErrInvalidTarget)
+	case !fits:
+		err = fmt.Errorf("%w: the target worker does not fit the other leg's", err)
 	case full:
 		err = fmt.Errorf("%w: the target worker recovers and takes no more calls for now", err)
 	default:

@@ -109,7 +109,7 @@ func (d *desk) end(calls ...call) {
 func (d *desk) sharing(t *testing.T, key string) []int {
 	t.Helper()
 	counts := make([]int, d.Pool().Available())
-	_, _ = d.Pool().Peek(nil, d.Fleet.Ask().Now, func(v *worker.View) int {
+	_, _ = d.Pool().Peek(&worker.Ask{Now: d.Fleet.Ask().Now}, func(v *worker.View) int {
 		for i := range counts {
 			counts[i] = v.Sharing(i, keyed(d.Fleet, key).Ask.Key)
 		}

@@ -99,7 +99,7 @@ func HeadHash(p Policy, req *Request) string {
 // Pair is two candidates as power_of_two draws them.
 func Pair(p Policy, pool *worker.Pool) (a, b int) {
 	two := p.(*powerOfTwo)
-	_, _ = pool.Peek(nil, time.Time{}, func(v *worker.View) int {
+	_, _ = pool.Peek(&worker.Ask{}, func(v *worker.View) int {
 		var room [2]int32
 		two.pair(v, v.Candidates(), &room)
 		a, b = int(room[0]), int(room[1])
@@ -153,7 +153,7 @@ func StoreBlocks(t testing.TB, p Policy, model string, id worker.ID, size int, i
 
 // inView runs a function over the view of a pool.
 func inView(pool *worker.Pool, run func(v *worker.View)) {
-	_, _ = pool.Peek(nil, time.Date(2026, 8, 1, 13, 0, 0, 0, time.UTC), func(v *worker.View) int {
+	_, _ = pool.Peek(&worker.Ask{Now: time.Date(2026, 8, 1, 13, 0, 0, 0, time.UTC)}, func(v *worker.View) int {
 		run(v)
 		return -1
 	})

@@ -116,7 +116,7 @@ func (p *sticky) pick(req *Request, pool *worker.Pool, key worker.PinKey) (d Dec
 // records first holds. The other call stays where it is counted.
 func (p *sticky) record(pool *worker.Pool, key worker.PinKey, before *found, id worker.ID, ask *worker.Ask) {
 	// Nobody is chosen, so what Peek returns says nothing.
-	_, _ = pool.Peek(ask.Skip, ask.Now, func(v *worker.View) int {
+	_, _ = pool.Peek(ask, func(v *worker.View) int {
 		i := slot(v, id)
 		if i < 0 {
 			return -1 // gone this instant

@@ -325,7 +325,7 @@ func TestStickyCapIsExact(t *testing.T) {
 		var waiting sync.WaitGroup
 		waiting.Add(calls)
 		// The pool is held until everybody is at its door.
-		_, _ = pool.Peek(nil, plain(d.Fleet).Ask.Now, func(*worker.View) int {
+		_, _ = pool.Peek(&worker.Ask{Now: plain(d.Fleet).Ask.Now}, func(*worker.View) int {
 			for range calls {
 				req := keyed(d.Fleet, "s")
 				wg.Go(func() {

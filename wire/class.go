@@ -49,6 +49,16 @@ func checkClass(c worker.Class) error {
 	)
 }
 
+// checkFit is what holds for every fit. A group may be that of workers without one.
+func checkFit(f *worker.Fit) error {
+	for _, g := range f.Groups {
+		if err := checkString("one of the groups", g, MaxString); err != nil {
+			return err
+		}
+	}
+	return errors.Join(checkClass(f.Class), checkLen("groups", len(f.Groups), MaxList))
+}
+
 func checkClasses(classes []worker.Class) error {
 	for _, c := range classes {
 		if err := checkClass(c); err != nil {

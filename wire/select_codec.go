@@ -152,7 +152,7 @@ func checkSelect(s *Select) error {
 		return fmt.Errorf("priority %d", s.Priority)
 	}
 	if s.Fit != nil {
-		if err := errors.Join(checkClass(s.Fit.Class), checkStrings("groups", s.Fit.Groups, MaxString)); err != nil {
+		if err := checkFit(s.Fit); err != nil {
 			return err
 		}
 	}

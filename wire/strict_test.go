@@ -241,7 +241,7 @@ func TestDecodeSelectIsStrict(t *testing.T) {
 		{"wait", func(m *wirepb.Select) { m.WaitUs = 1 << 63 }, "a wait of"},
 		{"units", func(m *wirepb.Select) { m.Units = 1 << 31 }, "2147483648 units"},
 		{"class", func(m *wirepb.Select) { m.Compat = &wirepb.Class{Connector: strings.Repeat("x", MaxName+1)} }, "connector has 257"},
-		{"group", func(m *wirepb.Select) { m.Groups = []string{""} }, "groups is empty"},
+		{"group", func(m *wirepb.Select) { m.Groups = []string{strings.Repeat("g", MaxString+1)} }, "one of the groups has"},
 		{"torn id", func(m *wirepb.Select) { m.Skip = long[:17] }, "have 17 bytes"},
 		{"zero id", func(m *wirepb.Select) { m.Skip = long[:16] }, "without an id"},
 		{"too many to skip", func(m *wirepb.Select) {

@@ -67,6 +67,13 @@ func (f *Fit) Admits(c Class) bool {
 		(len(f.Groups) == 0 || slices.Contains(f.Groups, c.Group))
 }
 
+// Like is the fit of those who are of just this class.
+func Like(c Class) *Fit {
+	f := &Fit{Class: c, Groups: []string{c.Group}}
+	f.Class.Group = "" // which would be everybody's
+	return f
+}
+
 // Why nobody was picked although somebody is available.
 var (
 	// ErrMismatch: nobody who is available fits.

@@ -35,7 +35,7 @@ func TestReportsBuildNoSets(t *testing.T) {
 // waiting is what a choice sees of the i-th worker's report, or -1.
 func waiting(p *Pool, i int, now time.Time) int64 {
 	got := int64(-1)
-	_, _ = p.Peek(nil, now, func(v *View) int {
+	_, _ = p.Peek(&Ask{Now: now}, func(v *View) int {
 		if rep := v.Report(i); rep != nil {
 			got = rep.Waiting
 		}

@@ -151,7 +151,7 @@ func TestPolicies(t *testing.T) {
 		want := func(when string, active, keys, sharing int) {
 			t.Helper()
 			got := 0
-			if _, err := r.Pool(Regular, "m").Peek(nil, at(0), func(v *View) int { got = v.Sharing(0, k); return 0 }); err != nil {
+			if _, err := r.Pool(Regular, "m").Peek(&Ask{Now: at(0)}, func(v *View) int { got = v.Sharing(0, k); return 0 }); err != nil {
 				t.Fatal(err)
 			}
 			if l := f.Load(specs[0].ID); l.Active() != active || l.Keys() != keys || got != sharing {

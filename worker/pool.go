@@ -26,6 +26,7 @@ type Ask struct {
 	Tokens int64     // estimated prompt tokens, credited to the worker
 	Key    uint64    // what the calls in flight are told apart by ([Scoped]), 0 for none
 	Skip   []ID      // tried before; avoided while another candidate exists
+	Fit    *Fit      // nobody else is chosen
 	Now    time.Time // of the selection
 }
 
@@ -91,7 +92,7 @@ func (p *Pool) SetFirst(first bool) { p.first.Store(first) }
 func (p *Pool) Take(ask *Ask, choose func(*View) int) (Taken, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i, err := p.choose(ask.Skip, ask.Now, choose)
+	i, err := p.choose(ask, choose)
 	switch {
 	case errors.Is(err, ErrDeclined):
 		return Taken{Candidates: p.view.Candidates()}, err
@@ -108,10 +109,10 @@ func (p *Pool) Take(ask *Ask, choose func(*View) int) (Taken, error) {
 }
 
 // Peek is Take without counting: for whoever counts elsewhere.
-func (p *Pool) Peek(skip []ID, now time.Time, choose func(*View) int) (*Worker, error) {
+func (p *Pool) Peek(ask *Ask, choose func(*View) int) (*Worker, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i, err := p.choose(skip, now, choose)
+	i, err := p.choose(ask, choose)
 	if err != nil {
 		return nil, err
 	}
@@ -120,11 +121,11 @@ func (p *Pool) Peek(skip []ID, now time.Time, choose func(*View) int) (*Worker, 
 
 // choose runs a choice over the set of now and returns the index that came of it.
 // p.mu is held.
-func (p *Pool) choose(skip []ID, now time.Time, choose func(*View) int) (int, error) {
+func (p *Pool) choose(ask *Ask, choose func(*View) int) (int, error) {
 	s := p.current()
-	p.view.fold, p.view.now, p.view.checks = p.registry.fold, now, p.doubts(s, now)
-	if !p.view.prepare(s, skip, p.first.Load(), p.registry.admit) {
-		return -1, s.reason()
+	p.view.fold, p.view.now, p.view.checks = p.registry.fold, ask.Now, p.doubts(s, ask.Now)
+	if !p.view.prepare(s, ask, p.first.Load(), p.registry.admit) {
+		return -1, p.view.reason(ask.Fit)
 	}
 	i := choose(&p.view)
 	if i < 0 {

@@ -18,6 +18,9 @@ type Members struct {
 
 	memoOnce sync.Once
 	memo     any
+
+	kindsOnce sync.Once
+	kinds     kinds
 }
 
 // Len is the number of registered workers.
@@ -58,6 +61,7 @@ type Set struct {
 	vetoed    int
 
 	signature atomic.Uint64 // 0 until the first use
+	present   atomic.Pointer[[]bool]
 }
 
 // newSet is the set of a roster, which is in order and has no doubles.

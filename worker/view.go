@@ -13,6 +13,7 @@ type View struct {
 	now      time.Time
 	checks   bool    // some report may be stale
 	excluded []int32 // ascending, without doubles
+	unfit    int     // of them, because they do not fit
 	scratch  []int32
 }
 
@@ -22,8 +23,8 @@ func (v *View) Len() int { return len(v.set.available) }
 // Candidates is the number of indices that may be chosen, at least 1.
 func (v *View) Candidates() int { return len(v.set.available) - len(v.excluded) }
 
-// Admits says whether index i may be chosen: not tried before by this request
-// (while another candidate exists), and with a free slot if half open.
+// Admits says whether index i may be chosen: it fits, was not tried before by this
+// request (while another candidate exists), and has a free slot if half open.
 func (v *View) Admits(i int) bool {
 	if len(v.excluded) == 0 {
 		return true
@@ -91,13 +92,13 @@ func (v *View) Signature() uint64 { return v.set.sign() }
 
 // prepare excludes what the request may not get and reports whether a candidate is
 // left. Half-open workers are for the first-ranked replica, admit calls at a time;
-// skip is soft.
-func (v *View) prepare(s *Set, skip []ID, first bool, admit int) bool {
+// the ask's Skip is soft.
+func (v *View) prepare(s *Set, ask *Ask, first bool, admit int) bool {
 	v.set = s
-	if !v.limit(first, admit) {
+	if !v.limit(ask.Fit, first, admit) {
 		return false
 	}
-	for _, id := range skip {
+	for _, id := range ask.Skip {
 		if m := s.members.Index(id); m >= 0 && s.slot[m] >= 0 {
 			v.exclude(s.slot[m])
 		}
@@ -105,16 +106,21 @@ func (v *View) prepare(s *Set, skip []ID, first bool, admit int) bool {
 	if len(v.excluded) < len(s.available) {
 		return true
 	}
-	return v.limit(first, admit) // all of them tried: start over
+	return v.limit(ask.Fit, first, admit) // all of them tried: start over
 }
 
-// limit excludes the half-open workers that have no slot left, and only those.
-func (v *View) limit(first bool, admit int) bool {
+// limit excludes the half-open workers that have no slot left and those who do not
+// fit, and only those.
+func (v *View) limit(fit *Fit, first bool, admit int) bool {
+	v.unfit = 0
 	v.excluded = v.excluded[:0]
 	for _, i := range v.set.halfOpen {
 		if !first || v.set.available[i].Load.Probes() >= admit {
 			v.excluded = append(v.excluded, i)
 		}
+	}
+	if fit != nil && len(v.excluded) < len(v.set.available) {
+		v.suit(fit)
 	}
 	return len(v.excluded) < len(v.set.available)
 }

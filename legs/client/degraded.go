@@ -81,7 +81,7 @@ func (c *Client) fromCopy(l *leg, ask *wire.Select, reason string) (wire.Pick, e
 	}
 	choose = c.remembered(l, ask, choose)
 	now := c.now()
-	w, err := pool.Peek(c.failures.recent(slices.Clone(ask.Skip), now), now, choose)
+	w, err := pool.Peek(&worker.Ask{Skip: c.failures.recent(slices.Clone(ask.Skip), now), Fit: ask.Fit, Now: now}, choose)
 	if err != nil {
 		return wire.Pick{}, err
 	}

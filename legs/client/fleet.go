@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -224,6 +225,15 @@ func (c *Client) Outdated(leg worker.Leg, id worker.ID, epoch uint64) bool {
 	return c.registry.Outdated(leg, id, epoch)
 }
 
+// Pairing says who of a model's prefill and decode workers can share a request, as far
+// as this copy knows; nil where everybody can with everybody.
+func (c *Client) Pairing(model string) *worker.Pairing { return c.registry.Pairing(model) }
+
+// Serves says whether a worker serves a model on a leg, as far as this copy knows.
+func (c *Client) Serves(leg worker.Leg, model string, id worker.ID) bool {
+	return c.registry.Serves(leg, model, id)
+}
+
 // Active is the number of own calls in flight at a worker, on all legs.
 func (c *Client) Active(id worker.ID) int {
 	n := 0
@@ -259,7 +269,7 @@ func (c *Client) conflicts() prometheus.Collector {
 	}, func() float64 {
 		n := 0
 		for _, w := range c.Workers() {
-			if w.Spec.Conflict != "" {
+			if strings.HasPrefix(w.Spec.Conflict, "bootstrap_port_conflict") {
 				n++
 			}
 		}
