@@ -120,6 +120,9 @@ func (r *Registrar) settle(ctx context.Context) {
 	r.mu.Lock()
 	all := r.owners()
 	for _, s := range r.own {
+		if unsupported(s) != "" {
+			continue // for good
+		}
 		if c := all.conflict(s); c != s.Conflict {
 			s = s.Clone()
 			s.Conflict = c
@@ -147,6 +150,11 @@ func (r *Registrar) settle(ctx context.Context) {
 func (r *Registrar) tell(s *worker.Spec) {
 	if s.Conflict == "" {
 		r.log.Info("worker may be chosen: nobody else has its bootstrap address any more", slog.String("worker", s.URL))
+		return
+	}
+	if unsupported(s) != "" {
+		r.log.Warn("worker will not be chosen", slog.String("worker", s.URL), slog.String("reason", s.Conflict),
+			slog.String("hint", "have a gateway without disaggregation serve it, or register it with the runtime_type that it has"))
 		return
 	}
 	r.log.Warn("worker will not be chosen", slog.String("worker", s.URL), slog.String("reason", s.Conflict),

@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -141,7 +142,7 @@ func (r *Registrar) register(ctx context.Context, j *job, s *worker.Spec) error 
 	if s.RegisteredAt.IsZero() {
 		s.RegisteredAt = r.stamp()
 	}
-	s.Conflict = r.conflict(s)
+	s.Conflict = cmp.Or(unsupported(s), r.conflict(s))
 	r.own[s.ID] = s // before it is stored: who comes after it must see it
 	r.mu.Unlock()
 	err := r.store.Put(ctx, s.Clone())
