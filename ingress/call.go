@@ -17,6 +17,7 @@ import (
 type call struct {
 	x       *exchange
 	lease   worker.LeaseID // begun, unless nobody was picked
+	fit     *worker.Fit    // who may be picked, nil for anybody
 	pick    wire.Pick
 	refused error // why nobody was picked
 	sent    engine.Request

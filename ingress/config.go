@@ -49,6 +49,11 @@ type Fleet interface {
 	// Outdated says whether a worker is another process now than that of an epoch; 0 is
 	// an epoch that is not known.
 	Outdated(leg worker.Leg, id worker.ID, epoch uint64) bool
+	// Pairing says who of a model's prefill and decode workers can share a request. It is
+	// nil where everybody can with everybody. It is asked for every disaggregated request.
+	Pairing(model string) *worker.Pairing
+	// Serves says whether a worker serves a model on a leg, as far as is known.
+	Serves(leg worker.Leg, model string, id worker.ID) bool
 	// Readiness is whether the fleet can serve, and how many of all workers are
 	// ready. Probes call it: it must neither lock nor walk the registry.
 	Readiness() (ready bool, healthy, total int)

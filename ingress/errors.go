@@ -158,6 +158,8 @@ func refusedSelection(err error, leg worker.Leg, name string) *problem {
 		return gatewayProblem(http.StatusServiceUnavailable, codeShed, "every %s worker for %s is overloaded", leg, name)
 	case errors.Is(err, worker.ErrUnavailable):
 		return unavailable("no %s worker for %s is available: none is ready", leg, name)
+	case errors.Is(err, worker.ErrMismatch):
+		return unavailable("no %s worker for %s that the other leg can share the request with is available: %v", leg, name, err)
 	case errors.Is(err, worker.ErrDeclined):
 		return unavailable("no %s worker for %s could be chosen: %v", leg, name, err)
 	case errors.Is(err, wire.ErrSelectionUnavailable):

@@ -78,6 +78,15 @@ func (f *fakeSelector) Select(ctx context.Context, ask *wire.Select) (wire.Pick,
 	if len(leg) == 0 {
 		return wire.Pick{}, fmt.Errorf("%s: %w", ask.Lease.Leg, worker.ErrNoWorkers)
 	}
+	if fit := slices.DeleteFunc(slices.Clone(leg), func(w *worker.Spec) bool { return !ask.Fit.Admits(w.Class()) }); len(fit) > 0 {
+		leg = fit
+	} else {
+		m := &worker.Mismatch{}
+		for _, w := range leg {
+			m.Classes = append(m.Classes, w.Class())
+		}
+		return wire.Pick{}, m
+	}
 	fresh := slices.DeleteFunc(slices.Clone(leg), func(w *worker.Spec) bool { return slices.Contains(ask.Skip, w.ID) })
 	if len(fresh) > 0 {
 		leg = fresh
@@ -166,6 +175,9 @@ type fakeFleet struct {
 	ready    atomic.Bool
 	vetoed   sync.Map // IDs of workers that are overloaded
 	epochs   sync.Map // of workers, by their IDs
+
+	pairing   *worker.Pairing
+	elsewhere sync.Map // IDs of workers that do not serve what they are asked for
 }
 
 func (f *fakeFleet) Workers() []*worker.Worker { return f.workers }
@@ -188,6 +200,13 @@ func (f *fakeFleet) Overloaded(id worker.ID) bool {
 func (f *fakeFleet) Outdated(_ worker.Leg, id worker.ID, epoch uint64) bool {
 	now, ok := f.epochs.Load(id)
 	return ok && now.(uint64) > epoch
+}
+
+func (f *fakeFleet) Pairing(string) *worker.Pairing { return f.pairing }
+
+func (f *fakeFleet) Serves(_ worker.Leg, _ string, id worker.ID) bool {
+	_, elsewhere := f.elsewhere.Load(id)
+	return !elsewhere
 }
 
 func (f *fakeFleet) Readiness() (ready bool, healthy, total int) {

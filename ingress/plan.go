@@ -112,7 +112,7 @@ func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
 		return nil, err
 	}
 	p.number = number
-	x.askAll(p, tried)
+	x.pickAll(p, tried)
 	if err := x.judge(rt, p); err != nil {
 		p.release()
 		return nil, err
@@ -148,17 +148,19 @@ func (x *exchange) legsOf(rt *route) (*Plan, error) {
 // says why.
 func (x *exchange) askAll(p *Plan, tried []worker.ID) {
 	var wg sync.WaitGroup
-	ask := func(c *call) {
-		c.refused = x.contained(func() error { return x.choose(c, p.items, tried, new(wire.Select)) })
-		c.ended = c.refused != nil // there is no lease
-	}
 	for c := range p.calls() {
 		if c != p.Decode {
-			wg.Go(func() { ask(c) })
+			wg.Go(func() { x.ask(c, p, tried) })
 		}
 	}
-	ask(p.Decode)
+	x.ask(p.Decode, p, tried)
 	wg.Wait()
+}
+
+// ask asks for the worker of one of a plan's calls.
+func (x *exchange) ask(c *call, p *Plan, tried []worker.ID) {
+	c.refused = x.contained(func() error { return x.choose(c, p.items, tried, new(wire.Select)) })
+	c.ended = c.refused != nil // there is no lease
 }
 
 // judge sees whether those who were picked can serve the request together. The first
@@ -167,6 +169,7 @@ func (x *exchange) judge(rt *route, p *Plan) error {
 	for _, check := range [...]func(*exchange, *route, *Plan) error{
 		(*exchange).spared,
 		(*exchange).picked,
+		(*exchange).served,
 		(*exchange).fit,
 	} {
 		if err := check(x, rt, p); err != nil {
@@ -186,7 +189,7 @@ func (p *Plan) release() {
 // choose has one leg's worker picked and counted. ask is room for the question.
 func (x *exchange) choose(c *call, items []body.Item, tried []worker.ID, ask *wire.Select) (err error) {
 	q := &x.query
-	*ask = wire.Select{Lease: c.lease, Model: q.model, Skip: tried}
+	*ask = wire.Select{Lease: c.lease, Model: q.model, Skip: tried, Fit: c.fit}
 	if c.lease.Leg == worker.Encode {
 		// The same medium goes to the same encoder, whoever asks.
 		ask.Keys.Header = worker.HashKey(items[c.lease.Item].Hash)
@@ -227,19 +230,6 @@ func (x *exchange) outdated(p *Plan) error {
 		again := gatewayProblem(http.StatusServiceUnavailable, "no_available_workers", "%s worker %s was restarted since it was chosen", c.leg(), w.URL)
 		again.leg, again.retryable, again.stale = c.leg(), true, true
 		return again
-	}
-	return nil
-}
-
-// fit sees that the picked workers can hand over to each other.
-func (x *exchange) fit(_ *route, p *Plan) error {
-	if p.Prefill == nil {
-		return nil
-	}
-	pre, dec := p.Prefill.pick.Worker, p.Decode.pick.Worker
-	if pre.Runtime != dec.Runtime {
-		return gatewayProblem(http.StatusServiceUnavailable, "no_available_workers",
-			"prefill worker %s (%s) cannot hand over to decode worker %s (%s): run the same engine on both legs", pre.URL, pre.Runtime, dec.URL, dec.Runtime)
 	}
 	return nil
 }
