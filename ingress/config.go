@@ -52,6 +52,9 @@ type Fleet interface {
 	// Pairing says who of a model's prefill and decode workers can share a request. It is
 	// nil where everybody can with everybody. It is asked for every disaggregated request.
 	Pairing(model string) *worker.Pairing
+	// Alone says whether every decode worker of a model can serve requests by itself. It is
+	// asked for every disaggregated request.
+	Alone(model string) bool
 	// Serves says whether a worker serves a model on a leg, as far as is known.
 	Serves(leg worker.Leg, model string, id worker.ID) bool
 	// Readiness is whether the fleet can serve, and how many of all workers are
@@ -99,7 +102,11 @@ type Config struct {
 }
 
 // PDConfig is what an operator decides about requests that several workers share.
-type PDConfig struct{}
+type PDConfig struct {
+	// LocalPrefill is up to how many tokens of a prompt a decode worker computes itself,
+	// where its engine can; 0 is none, so that every prompt goes to a prefill worker.
+	LocalPrefill int64
+}
 
 // DefaultConfig is the configuration of a gateway that was given no flags.
 func DefaultConfig() Config {

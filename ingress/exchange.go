@@ -25,6 +25,7 @@ type exchange struct {
 	plans    int    // that were made, or tried to be
 	last     bool   // this attempt is the last one
 	headSent bool
+	noted    bool // as one whose prompt decode computes
 	timing   timing
 	watch    watch
 	unlink   func() bool // nil where the connection tells that the client leaves

@@ -177,6 +177,7 @@ type fakeFleet struct {
 	epochs   sync.Map // of workers, by their IDs
 
 	pairing   *worker.Pairing
+	alone     bool     // decode workers can serve requests by themselves
 	elsewhere sync.Map // IDs of workers that do not serve what they are asked for
 }
 
@@ -201,6 +202,8 @@ func (f *fakeFleet) Outdated(_ worker.Leg, id worker.ID, epoch uint64) bool {
 	now, ok := f.epochs.Load(id)
 	return ok && now.(uint64) > epoch
 }
+
+func (f *fakeFleet) Alone(string) bool { return f.alone }
 
 func (f *fakeFleet) Pairing(string) *worker.Pairing { return f.pairing }
 

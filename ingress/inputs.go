@@ -53,6 +53,9 @@ func (s *Server) gather(q *query, h http.Header) {
 		in.tokens, in.count = q.route.tokens(&q.body, r.tokens[:0])
 		r.tokens = in.tokens
 	}
+	if s.cfg.PD.LocalPrefill > 0 {
+		reads |= wire.ReadsSize
+	}
 	if reads&(wire.ReadsText|wire.ReadsTokens) != 0 {
 		in.namespace = q.route.partition(&q.body)
 	}

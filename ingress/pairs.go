@@ -125,10 +125,16 @@ func (c *call) class() worker.Class { return c.pick.Worker.Class() }
 
 // fit sees that the picked workers can hand over to each other.
 func (x *exchange) fit(_ *route, p *Plan) error {
-	if p.Prefill == nil || p.Prefill.class() == p.Decode.class() {
+	dec := p.Decode.pick.Worker
+	switch {
+	case p.Prefill == nil && dec.Runtime != worker.VLLM:
+		alone := gatewayProblem(http.StatusServiceUnavailable, "no_available_workers", "decode worker %s (%s) cannot serve a request by itself", dec.URL, dec.Class())
+		alone.leg, alone.retryable = worker.Decode, true
+		return alone
+	case p.Prefill == nil || p.Prefill.class() == p.Decode.class():
 		return nil
 	}
-	pre, dec := p.Prefill.pick.Worker, p.Decode.pick.Worker
+	pre := p.Prefill.pick.Worker
 	misfit := gatewayProblem(http.StatusServiceUnavailable, "no_available_workers",
 		"no decode worker for %s that prefill worker %s (%s) can hand over to is available: decode worker %s is of another kind (%s)",
 		modelName(x.query.model), pre.URL, pre.Class(), dec.URL, dec.Class())

@@ -43,7 +43,9 @@ type Plan struct {
 	Decode  *call   // in a regular fleet: the worker that serves the request whole
 
 	items  []body.Item
-	number int // of the request's plans, from 0
+	number int  // of the request's plans, from 0
+	local  bool // decode may compute the prompt, see [exchange.mayBeLocal]
+	alone  bool // decode does
 }
 
 // calls are all calls of the plan.
@@ -83,6 +85,10 @@ func (x *exchange) planWhole(tried []worker.ID) (*Plan, error) {
 // made without a selector.
 func (x *exchange) counted(p *Plan) {
 	var degraded []string
+	if p.alone && !x.noted {
+		x.noted = true
+		x.srv.metrics.pd.localPrefill.Inc()
+	}
 	for c := range p.calls() {
 		x.srv.metrics.selected(&c.pick, x.query.model)
 		if name := c.leg().String(); c.pick.Degraded && !slices.Contains(degraded, name) {
@@ -140,7 +146,13 @@ func (x *exchange) legsOf(rt *route) (*Plan, error) {
 			p.Encode = append(p.Encode, newCall(worker.Encode, i))
 		}
 	}
-	p.Prefill, p.Decode = newCall(worker.Prefill, 0), newCall(worker.Decode, 0)
+	p.Decode = newCall(worker.Decode, 0)
+	p.local = x.mayBeLocal(rt, p)
+	if x.srv.fleet.Alone(x.query.model) && (x.several(rt) || x.local(p, 0)) {
+		p.Decode.fit = &worker.Fit{Class: worker.Class{Runtime: worker.VLLM}} // whoever has come since
+	} else {
+		p.Prefill = newCall(worker.Prefill, 0)
+	}
 	return p, nil
 }
 
@@ -240,7 +252,10 @@ func (x *exchange) spared(rt *route, p *Plan) error {
 	if p.Decode.refused != nil {
 		return nil
 	}
-	if p.Decode.pick.Worker.Runtime != worker.VLLM {
+	if w := p.Decode.pick.Worker; w.Runtime != worker.VLLM {
+		if p.local {
+			x.srv.notLocal(w)
+		}
 		// SGLang's prefill calls the encoders itself.
 		for _, c := range p.Encode {
 			c.end(worker.Neutral, true)
@@ -248,7 +263,7 @@ func (x *exchange) spared(rt *route, p *Plan) error {
 		p.Encode = nil
 		return nil
 	}
-	if x.several(rt) {
+	if p.Prefill != nil && (x.several(rt) || x.local(p, p.Decode.pick.Matched)) {
 		p.Prefill.end(worker.Neutral, true)
 		p.Prefill = nil
 	}

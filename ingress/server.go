@@ -49,6 +49,7 @@ type Server struct {
 	metrics    *metrics
 	rooms      *bootstrap.Rooms
 	complaints complaints
+	remote     sync.Once      // it was told that decode cannot compute prompts
 	trailing   sync.WaitGroup // calls that outlive their requests for a moment
 	routes     map[string]*route
 	keyHeaders []string

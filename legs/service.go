@@ -217,7 +217,7 @@ func (s *Service) Select(ask *wire.Select) (wire.Pick, error) {
 	if c.err != nil {
 		return s.told(ask, pool.Model(), wire.Pick{}, c.err, now)
 	}
-	pick := wire.Pick{Worker: c.Worker.Spec, Epoch: c.Worker.Record.Epoch, Probe: c.Probe, Policy: name, Branch: c.Branch, Tokens: c.Tokens}
+	pick := wire.Pick{Worker: c.Worker.Spec, Epoch: c.Worker.Record.Epoch, Probe: c.Probe, Policy: name, Branch: c.Branch, Tokens: c.Tokens, Matched: c.Matched}
 	return s.told(ask, pool.Model(), pick, nil, now)
 }
 

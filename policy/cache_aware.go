@@ -160,6 +160,7 @@ func (p *cacheAware) pickByTree(w *walk) error {
 	}
 	w.hit = w.ratio > p.threshold
 	blocks := max(1, float64(units/int(p.blockSize)))
+	held := false
 	err := p.take(w, func(v *worker.View) int {
 		if !w.hit {
 			return p.shortest(v, &w.scored)
@@ -169,6 +170,12 @@ func (p *cacheAware) pickByTree(w *walk) error {
 		}
 		return p.choose(v, &w.holders, blocks, &w.scored)
 	})
+	if err == nil {
+		held = w.held()
+	}
+	if held {
+		w.decision.Matched = w.tokens(w.place.Matched)
+	}
 	switch {
 	case err != nil:
 		w.decision.Branch = firstHealthyFallback
@@ -176,7 +183,7 @@ func (p *cacheAware) pickByTree(w *walk) error {
 		w.decision.Branch = pressedFallback
 	case !w.hit:
 		w.decision.Branch = expectedWaitFallback
-	case w.held():
+	case held:
 		w.decision.Branch = treeMatch
 	default:
 		w.decision.Branch = spill
@@ -189,6 +196,14 @@ func (p *cacheAware) pickByTree(w *walk) error {
 		p.undo.keep(w.ask.Lease, w.model, w.insert())
 	}
 	return err
+}
+
+// tokens is how many tokens of the prompt n units of its tree are, rounded down.
+func (w *walk) tokens(n int) int64 {
+	if len(w.req.TokenIDs) > 0 {
+		return int64(n)
+	}
+	return int64(n) / charsPerToken
 }
 
 // held says whether the worker that was taken is one of the matched holders.
@@ -218,6 +233,13 @@ func (p *cacheAware) pickByEvents(w *walk) error {
 		w.hit = len(w.holders.index) > 0
 		return p.choose(v, &w.holders, blocks, &w.scored)
 	})
+	if err == nil {
+		for _, s := range w.scores {
+			if s.Worker == w.decision.Worker.Spec.ID {
+				w.decision.Matched = max(w.decision.Matched, int64(s.Blocks)*int64(s.BlockSize))
+			}
+		}
+	}
 	switch {
 	case err != nil:
 		w.decision.Branch = firstHealthyFallback
@@ -284,7 +306,7 @@ func (p *cacheAware) pickByHead(w *walk) error {
 		w.decision.Branch = hashSpill
 		for _, k := range known {
 			if k == id {
-				w.decision.Branch = hashHit
+				w.decision.Branch, w.decision.Matched = hashHit, int64(w.level)
 			}
 		}
 	}

@@ -111,6 +111,8 @@ type Decision struct {
 	// counter's label; "" for policies without branches. It is set with an error
 	// too.
 	Branch string
+	// Matched is how many of the prompt's tokens the worker is known to hold.
+	Matched int64
 }
 
 // Inputs is a set of the parts of a request that are read to choose a worker. A

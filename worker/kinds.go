@@ -143,6 +143,13 @@ func (r *Registry) Pairing(model string) *Pairing {
 	return p
 }
 
+// Alone says whether every decode worker of a model can serve requests by itself.
+// SGLang's cannot: they wait for somebody to hand over.
+func (r *Registry) Alone(model string) bool {
+	p := r.Pool(Decode, model)
+	return p != nil && !slices.ContainsFunc(p.Members().classes().all, func(c Class) bool { return c.Runtime != VLLM })
+}
+
 // Serves says whether a worker serves a model on a leg, as far as is known: one who is
 // not registered, or not any more, may. It takes no lock for one who does.
 func (r *Registry) Serves(leg Leg, model string, id ID) bool {

@@ -229,6 +229,10 @@ func (c *Client) Outdated(leg worker.Leg, id worker.ID, epoch uint64) bool {
 // as this copy knows; nil where everybody can with everybody.
 func (c *Client) Pairing(model string) *worker.Pairing { return c.registry.Pairing(model) }
 
+// Alone says whether every decode worker of a model can serve requests by itself, as far
+// as this copy knows.
+func (c *Client) Alone(model string) bool { return c.registry.Alone(model) }
+
 // Serves says whether a worker serves a model on a leg, as far as this copy knows.
 func (c *Client) Serves(leg worker.Leg, model string, id worker.ID) bool {
 	return c.registry.Serves(leg, model, id)
