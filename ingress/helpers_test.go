@@ -47,6 +47,7 @@ type fakeSelector struct {
 	begun   int
 	probes  bool                      // every pick probes a half-open breaker
 	epoch   func(*worker.Spec) uint64 // of picks; nil: unknown
+	matched int64                     // of picks
 	heads   []worker.LeaseID
 }
 
@@ -97,7 +98,7 @@ func (f *fakeSelector) Select(ctx context.Context, ask *wire.Select) (wire.Pick,
 	}
 	f.begun++
 	f.open[ask.Lease]++
-	pick := wire.Pick{Worker: w, Policy: "round_robin", Probe: f.probes}
+	pick := wire.Pick{Worker: w, Policy: "round_robin", Probe: f.probes, Matched: f.matched}
 	if f.epoch != nil {
 		pick.Epoch = f.epoch(w)
 	}

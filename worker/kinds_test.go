@@ -155,6 +155,27 @@ func TestPairingOfOneClassAllocatesNothing(t *testing.T) {
 	}
 }
 
+func TestAlone(t *testing.T) {
+	mooncake := Class{Runtime: VLLM, Connector: MooncakeConnector}
+	for _, tt := range []struct {
+		name   string
+		decode []Class
+		want   bool
+	}{
+		{"nobody", nil, false},
+		{"vllm", []Class{nixl, mooncake}, true},
+		{"sglang", []Class{sglang}, false},
+		{"one of two", []Class{nixl, sglang}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r, _ := paired(map[Leg][]Class{Prefill: {sglang}, Decode: tt.decode})
+			if got := r.Alone("m"); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestServes(t *testing.T) {
 	r, named := paired(map[Leg][]Class{Prefill: {sglang}, Decode: {nixl}})
 	other := specAt(9)
