@@ -160,8 +160,8 @@ func (r *Registry) Serves(leg Leg, model string, id ID) bool {
 	if w == nil {
 		return true
 	}
-	if real, ok := r.names.id(model); ok {
-		model = real
+	if id, ok := r.names.id(model); ok {
+		model = id
 	}
 	return w.Spec.Leg == leg && (model == "" || slices.ContainsFunc(w.Spec.Models, func(m Model) bool { return m.ID == model }))
 }
