@@ -120,7 +120,8 @@ func (p *Pairing) Groups() []string {
 }
 
 // Pairing is that of the prefill and decode workers of a model. It is nil if all of
-// them are of one class, or a leg has none.
+// them are of one class, or a leg has none. Then it takes no lock, unless a pool has
+// changed since somebody looked at it.
 func (r *Registry) Pairing(model string) *Pairing {
 	prefill, decode := r.Pool(Prefill, model), r.Pool(Decode, model)
 	if prefill == nil || decode == nil {
@@ -151,7 +152,8 @@ func (r *Registry) Alone(model string) bool {
 }
 
 // Serves says whether a worker serves a model on a leg, as far as is known: one who is
-// not registered, or not any more, may. It takes no lock for one who does.
+// not registered, or not any more, may. For one who does it takes no lock, unless the
+// pool has changed since somebody looked at it.
 func (r *Registry) Serves(leg Leg, model string, id ID) bool {
 	if p := r.Pool(leg, model); p != nil && p.Members().Index(id) >= 0 {
 		return true
@@ -160,8 +162,8 @@ func (r *Registry) Serves(leg Leg, model string, id ID) bool {
 	if w == nil {
 		return true
 	}
-	if id, ok := r.names.id(model); ok {
-		model = id
+	if canonical, ok := r.names.id(model); ok {
+		model = canonical
 	}
 	return w.Spec.Leg == leg && (model == "" || slices.ContainsFunc(w.Spec.Models, func(m Model) bool { return m.ID == model }))
 }
