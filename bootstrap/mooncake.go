@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -30,7 +31,7 @@ func (r *Registrar) mooncake(ctx context.Context, s *worker.Spec) (warning strin
 	engines, err := r.prober.MooncakeEngines(ctx, "http://"+s.BootstrapHost+":"+strconv.Itoa(int(s.BootstrapPort)))
 	switch {
 	case err == nil:
-		s.KVConnector = worker.MooncakeConnector
+		s.KVConnector = cmp.Or(s.KVConnector, worker.MooncakeFound)
 		if s.KVEngineID == "" {
 			s.KVEngineID = engineOf(engines, s)
 		}

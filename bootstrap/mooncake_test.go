@@ -21,17 +21,17 @@ func TestMooncakeIsFound(t *testing.T) {
 		engines map[string]map[int]string
 		want    found
 	}{
-		{"a port at which it answers", worker.Spec{BootstrapPort: 9100}, map[string]map[int]string{other: {0: "e"}}, found{worker.MooncakeConnector, "e", 9100, ""}},
+		{"a port at which it answers", worker.Spec{BootstrapPort: 9100}, map[string]map[int]string{other: {0: "e"}}, found{worker.MooncakeFound, "e", 9100, ""}},
 		{"a port of something else", worker.Spec{BootstrapPort: 9100}, nil, found{"", "", 9100, ""}},
 		{"no port and no name", worker.Spec{}, map[string]map[int]string{here: {0: "e"}}, found{"", "", 0, ""}},
 		{"F25 no port", worker.Spec{KVConnector: worker.MooncakeConnector}, map[string]map[int]string{here: {0: "e"}}, found{worker.MooncakeConnector, "e", 8998, "8998 is taken"}},
 		{"another connector's port", worker.Spec{KVConnector: worker.NixlConnector, BootstrapPort: 9100}, map[string]map[int]string{other: {0: "e"}}, found{worker.NixlConnector, "", 9100, ""}},
 		{"nobody answers", worker.Spec{KVConnector: worker.MooncakeConnector, BootstrapPort: 9100}, nil, found{worker.MooncakeConnector, "", 9100, "not known: nothing listens"}},
 		{"nobody answers, but somebody has said", worker.Spec{KVConnector: worker.MooncakeConnector, BootstrapPort: 9100, KVEngineID: "said"}, nil, found{worker.MooncakeConnector, "said", 9100, ""}},
-		{"what was said holds", worker.Spec{BootstrapPort: 9100, KVEngineID: "said"}, map[string]map[int]string{other: {0: "e"}}, found{worker.MooncakeConnector, "said", 9100, ""}},
-		{"a rank", worker.Spec{BootstrapPort: 9100, DPSize: 2, DPRank: 1}, map[string]map[int]string{other: {0: "e_dp0", 1: "e_dp1"}}, found{worker.MooncakeConnector, "e", 9100, ""}},
-		{"several ranks, none of them", worker.Spec{BootstrapPort: 9100}, map[string]map[int]string{other: {0: "e_dp0", 1: "e_dp1"}}, found{worker.MooncakeConnector, "", 9100, "which of its ranks"}},
-		{"7 a size that is no number", worker.Spec{BootstrapPort: 9100, Labels: map[string]string{"dp_size": "two"}}, map[string]map[int]string{other: {0: "e"}}, found{worker.MooncakeConnector, "", 9100, "which of its ranks"}},
+		{"what was said holds", worker.Spec{BootstrapPort: 9100, KVEngineID: "said"}, map[string]map[int]string{other: {0: "e"}}, found{worker.MooncakeFound, "said", 9100, ""}},
+		{"a rank", worker.Spec{BootstrapPort: 9100, DPSize: 2, DPRank: 1}, map[string]map[int]string{other: {0: "e_dp0", 1: "e_dp1"}}, found{worker.MooncakeFound, "e", 9100, ""}},
+		{"several ranks, none of them", worker.Spec{BootstrapPort: 9100}, map[string]map[int]string{other: {0: "e_dp0", 1: "e_dp1"}}, found{worker.MooncakeFound, "", 9100, "which of its ranks"}},
+		{"7 a size that is no number", worker.Spec{BootstrapPort: 9100, Labels: map[string]string{"dp_size": "two"}}, map[string]map[int]string{other: {0: "e"}}, found{worker.MooncakeFound, "", 9100, "which of its ranks"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := NewRegistrar(DefaultConfig(), &prober{engines: c.engines}, &memory{}, slog.New(slog.DiscardHandler))

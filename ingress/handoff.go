@@ -43,7 +43,7 @@ type handoff struct {
 // others ignore.
 func connectorMode(prefill *worker.Spec) string {
 	switch prefill.KVConnector {
-	case worker.MooncakeConnector:
+	case worker.MooncakeConnector, worker.MooncakeFound:
 		return modeMooncake
 	case worker.NixlConnector, "":
 		return modeNixl
