@@ -427,6 +427,17 @@ func TestFieldHandOver(t *testing.T) {
 				}
 				f.quiet(t)
 			}},
+			row{"the_time_is_up_while_decode_fetches", func(t *testing.T, f *legFleet) {
+				f.faults(t, "decode", held(chatPath))
+				f.fails(t, f.asks(t, ""), http.StatusGatewayTimeout, "request_timeout")
+				f.idle(t)
+				if r := f.seen(t, "decode", chatPath); len(r) != 1 || !r[0].CallerClosed.IsZero() {
+					t.Errorf("decode got %+v, want one request that is still open", r)
+				}
+				if _, err := f.pd.Decode[0].Release(t.Context(), 0); err != nil {
+					t.Fatal(err)
+				}
+			}},
 		)
 	})
 	t.Run("serial", func(t *testing.T) {

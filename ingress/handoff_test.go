@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +14,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"smg/engine"
+	"smg/sim/simctl"
 	"smg/sim/simhttp"
+	"smg/sim/simtest"
 	"smg/worker"
 )
 
@@ -97,6 +100,46 @@ func TestFieldKVIsYoung(t *testing.T) {
 			d.idle()
 		})
 	}
+}
+
+// TestRequestIDsOfLegs: prefill and decode know a request by one id, each primer by one
+// of its own, since an encoder may get several and some refuse an id that is running.
+func TestRequestIDsOfLegs(t *testing.T) {
+	d := startEPD(t)
+	for _, e := range d.pd.All() {
+		if err := e.SetRules(t.Context(), simctl.Rule{Match: simctl.Match{Path: "/none"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	part := `{"type":"image_url","image_url":{"url":"` + image + `"}}`
+	status, _, answer := d.asks(t, chatPath, `{"model":"m","messages":[{"role":"user","content":[`+part+`,`+part+`]}],"max_tokens":8}`)
+	if status != http.StatusOK {
+		t.Fatalf("status %d: %s", status, answer)
+	}
+	ids := func(engines []*simtest.Engine) (all []string) {
+		for _, e := range engines {
+			records, err := e.Records(t.Context(), chatPath)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range records {
+				all = append(all, r.Header.Get(requestIDHeader))
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	whole := ids(d.pd.Decode)
+	if len(whole) != 1 || whole[0] == "" {
+		t.Fatalf("decode got %q", whole)
+	}
+	if diff := cmp.Diff(whole, ids(d.pd.Prefill)); diff != "" {
+		t.Error("prefill", diff)
+	}
+	if diff := cmp.Diff([]string{whole[0] + "-enc-0", whole[0] + "-enc-1"}, ids(d.pd.Encode)); diff != "" {
+		t.Error("encoders", diff)
+	}
+	d.quiet(t)
 }
 
 func TestHandoff(t *testing.T) {
