@@ -124,11 +124,16 @@ func (r *Registrar) try(ctx context.Context, j *job) error {
 		return err
 	}
 	s := merged(j.asked, found)
+	warning := r.mooncake(ctx, s)
 	if err := r.register(ctx, j, s); err != nil {
 		return fmt.Errorf("%w: %w", errUnstored, err)
 	}
 	r.log.Info("worker registered", slog.String("worker", s.URL), slog.String("worker_id", s.ID.String()), slog.String("leg", s.Leg.String()),
 		slog.String("model", s.ModelID()), slog.String("runtime", string(s.Runtime)))
+	if warning != "" {
+		r.log.Warn("KV of a prefill worker may not be handed over", slog.String("worker", s.URL), slog.String("reason", warning),
+			slog.String("hint", "give it the bootstrap port of its engine, or labels kv_engine_id and dp_size"))
+	}
 	if s.Conflict != "" {
 		r.tell(s)
 	}

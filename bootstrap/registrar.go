@@ -19,6 +19,9 @@ type Prober interface {
 	Health(ctx context.Context, url, endpoint string) error
 	// Discover learns what runs behind url.
 	Discover(ctx context.Context, url string) (Found, error)
+	// MooncakeEngines asks a bootstrap server of vLLM's Mooncake for the engine ids of
+	// its ranks. An error says why there is none.
+	MooncakeEngines(ctx context.Context, url string) (map[int]string, error)
 }
 
 // Found is what a worker tells about itself.

@@ -26,6 +26,8 @@ type prober struct {
 	asked map[string][]time.Time
 	found Found
 	err   error // of Discover
+	// engines are the ranks' that Mooncake tells of at an address.
+	engines map[string]map[int]string
 }
 
 func (p *prober) Health(_ context.Context, url, _ string) error {
@@ -42,6 +44,13 @@ func (p *prober) Health(_ context.Context, url, _ string) error {
 }
 
 func (p *prober) Discover(context.Context, string) (Found, error) { return p.found, p.err }
+
+func (p *prober) MooncakeEngines(_ context.Context, url string) (map[int]string, error) {
+	if e := p.engines[url]; e != nil {
+		return e, nil
+	}
+	return nil, errors.New("nothing listens")
+}
 
 var errStore = errors.New("no bus")
 

@@ -61,6 +61,10 @@ func specOf(c Candidate) (*worker.Spec, error) {
 	return s, nil
 }
 
+// DefaultPort is where vLLM's prefill engines with Mooncake are met, unless they were
+// started with another one.
+const DefaultPort uint16 = 8998
+
 // Labels by which an SGLang engine says where decode workers meet it.
 const (
 	modeLabel = "disaggregation_mode"

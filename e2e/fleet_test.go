@@ -32,8 +32,9 @@ type legs struct {
 type legFleet struct {
 	*gateway
 	legs
-	pd    *simtest.PD
-	split bool
+	pd       *simtest.PD
+	split    bool
+	mooncake bool // prefill workers have a bootstrap port, at which Mooncake answers
 }
 
 // row is a case of a numbered table. The name begins with its number, as in
@@ -89,7 +90,7 @@ func (l legs) start(t *testing.T, topology string) *legFleet {
 	if l.cfg != nil {
 		l.cfg(&cfg)
 	}
-	f := &legFleet{legs: l}
+	f := &legFleet{legs: l, mooncake: cfg.Disagg.Connector == simhttp.MooncakeConnector}
 	mode := "--pd-disaggregation"
 	if l.roles.encode > 0 && l.kind == simhttp.VLLM {
 		mode = "--epd-disaggregation"
@@ -161,7 +162,7 @@ func (f *legFleet) fresh(t *testing.T) {
 func (f *legFleet) join(leg string, e *simtest.Engine) {
 	f.t.Helper()
 	fields := fmt.Sprintf(`,"worker_type":%q`, leg)
-	if leg == "prefill" && f.kind == simhttp.SGLang {
+	if leg == "prefill" && (f.kind == simhttp.SGLang || f.mooncake) {
 		fields += fmt.Sprintf(`,"bootstrap_port":%d`, e.PeerPort)
 	}
 	f.add(e.URL, fields)

@@ -62,6 +62,15 @@ func (r *Response) Next() ([]byte, error) {
 	return p, r.keep(err)
 }
 
+// Await waits for a byte of the body, or for its end, and takes nothing of it. What
+// was wrong is what the next read returns.
+func (r *Response) Await() {
+	if r.usable() == nil {
+		_, err := r.body.wait()
+		_ = r.keep(err) // it lasts
+	}
+}
+
 // Read implements [io.Reader], with the errors of Next. It returns as soon as
 // it has a byte, and takes along what is there.
 func (r *Response) Read(p []byte) (int, error) {

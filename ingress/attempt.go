@@ -34,6 +34,7 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 			for c := range plan.calls() {
 				tried = append(tried, c.pick.Worker.ID)
 			}
+			tried = append(tried, plan.gone...)
 		}
 		if p.stale && replans > 0 {
 			replans--

@@ -23,6 +23,7 @@ type call struct {
 	sent    engine.Request
 	why     string // what its failure was
 	ended   bool
+	unmet   bool // there was no connection: the worker has seen nothing
 }
 
 // end ends the lease, once. A worker is charged with one failure of a request at
@@ -54,6 +55,16 @@ type request struct {
 // send calls the worker. On error the lease has ended, and the error is a *problem
 // or errClientGone.
 func (c *call) send(ctx context.Context, q request) (*engine.Response, error) {
+	target, err := c.address(q)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := c.x.srv.dispatcher.Send(ctx, target, &c.sent)
+	return c.answered(ctx, resp, err)
+}
+
+// address makes what is to be sent, and says where.
+func (c *call) address(q request) (*engine.Target, error) {
 	url := c.pick.Worker.URL
 	target, err := c.x.srv.target(url)
 	if err != nil {
@@ -61,7 +72,12 @@ func (c *call) send(ctx context.Context, q request) (*engine.Response, error) {
 		return nil, gatewayProblem(http.StatusInternalServerError, "internal_error", "worker %s cannot be called: %v", url, err)
 	}
 	c.sent = engine.Request{Method: http.MethodPost, Path: q.path, Fields: q.fields, Body: q.body, NoResend: q.bound}
-	resp, err := c.x.srv.dispatcher.Send(ctx, target, &c.sent)
+	return target, nil
+}
+
+// answered judges what came of sending: see send. ctx is that of the sending.
+func (c *call) answered(ctx context.Context, resp *engine.Response, err error) (*engine.Response, error) {
+	url := c.pick.Worker.URL
 	switch {
 	case err == nil:
 		if resp.Status >= http.StatusInternalServerError {
@@ -82,10 +98,11 @@ func (c *call) send(ctx context.Context, q request) (*engine.Response, error) {
 		return nil, gatewayProblem(http.StatusBadRequest, "request_preparation_failed", "the request cannot be passed to worker %s: %v", url, reason(err))
 	}
 	c.why = reason(err).Error()
-	c.end(worker.Failure, errors.Is(err, engine.ErrConnect))
+	c.unmet = errors.Is(err, engine.ErrConnect)
+	c.end(worker.Failure, c.unmet)
 	p := unreachableProblem(c.leg(), err, url)
 	var e *engine.Error
-	p.stale = q.bound && errors.As(err, &e) && e.Reused && errors.Is(err, engine.ErrNoAnswer)
+	p.stale = c.sent.NoResend && errors.As(err, &e) && e.Reused && errors.Is(err, engine.ErrNoAnswer)
 	return nil, p
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"strconv"
 	"sync"
 
 	"smg/engine"
@@ -12,7 +13,7 @@ import (
 )
 
 // encode has every medium encoded, all at the same time. The first failure ends
-// the others.
+// the others. The last of fields is the request id.
 func (x *exchange) encode(p *Plan, fields []engine.Field) error {
 	if len(p.Encode) == 0 {
 		return nil
@@ -21,8 +22,10 @@ func (x *exchange) encode(p *Plan, fields []engine.Field) error {
 	defer drop(nil)
 	var all sync.WaitGroup
 	for i, c := range p.Encode {
+		// Several may go to one encoder, and some refuse an id that is running.
+		own := withRequestID(fields, fields[len(fields)-1].Value+"-enc-"+strconv.Itoa(i))
 		all.Go(func() {
-			if err := x.contained(func() error { return x.encodeOne(ctx, c, p.items[i], fields) }); err != nil {
+			if err := x.contained(func() error { return x.encodeOne(ctx, c, p.items[i], own) }); err != nil {
 				drop(err)
 			}
 		})
@@ -44,7 +47,7 @@ func (x *exchange) encodeOne(ctx context.Context, c *call, item body.Item, field
 	messages = append(messages, `]}]`...)
 	resp, err := c.send(ctx, request{
 		path: chatPath, fields: fields, bound: true,
-		body: x.query.body.Edit(append(oneToken(&x.query.body), body.Set("messages", messages))...),
+		body: x.query.body.Edit(append(oneToken(chatPath, &x.query.body), body.Set("messages", messages))...),
 	})
 	if err != nil {
 		return err

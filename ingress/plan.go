@@ -43,9 +43,11 @@ type Plan struct {
 	Decode  *call   // in a regular fleet: the worker that serves the request whole
 
 	items  []body.Item
-	number int  // of the request's plans, from 0
-	local  bool // decode may compute the prompt, see [exchange.mayBeLocal]
-	alone  bool // decode does
+	number int         // of the request's plans, from 0
+	local  bool        // decode may compute the prompt, see [exchange.mayBeLocal]
+	alone  bool        // decode does
+	tried  []worker.ID // by earlier plans
+	gone   []worker.ID // of this plan, and not there
 }
 
 // calls are all calls of the plan.
@@ -117,7 +119,7 @@ func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.number = number
+	p.number, p.tried = number, tried
 	x.pickAll(p, tried)
 	if err := x.judge(rt, p); err != nil {
 		p.release()
@@ -276,7 +278,7 @@ func (x *exchange) spared(rt *route, p *Plan) error {
 // that looks there for the others dies of it (seen with 0.32, docs/engines.md).
 func (x *exchange) several(rt *route) bool {
 	n, ok := x.query.body.N()
-	return ok && n > 1 || rt.prompts(&x.query.body) > 1
+	return ok && n > 1 || rt.prompts != nil && rt.prompts(&x.query.body) > 1
 }
 
 // picked sees that somebody was picked for every leg.

@@ -1,15 +1,17 @@
 package ingress
 
 import (
-	"bytes"
-	"encoding/json"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
+	"time"
 
 	"smg/engine"
 	"smg/ingress/body"
+	"smg/wire"
 	"smg/worker"
 )
 
@@ -18,36 +20,98 @@ import (
 // which fetches it. All get one request id, which differs from plan to plan: the
 // engine may still hold what belongs to the last one.
 func (x *exchange) sequential(rt *route, r *http.Request, p *Plan) error {
-	fields := withRequestID(upstreamFields(nil, r.Header), x.requestID(rt, r)+"-"+strconv.Itoa(p.number))
+	id := x.requestID(rt, r) + "-" + strconv.Itoa(p.number)
+	fields := withRequestID(upstreamFields(nil, r.Header), id)
 	if err := x.encode(p, fields); err != nil {
 		return err
 	}
 	if len(p.Encode) > 0 {
 		x.timing.encoded = x.timing.next(x.elapsed())
 	}
-	edits := ownFields()
+	var h handoff
 	if p.Prefill != nil {
-		params, err := x.prefill(rt, p.Prefill, fields)
-		if err != nil {
+		h = x.handoffFrom(p.Prefill, id)
+		if err := x.prefill(rt, p.Prefill, &h, fields); err != nil {
 			return err
 		}
 		x.timing.prefillTook(x.timing.next(x.elapsed()))
-		if params == nil {
+		if h.params == nil && h.mode == modeNixl {
 			x.srv.metrics.pd.kvFailures.WithLabelValues(x.srv.metrics.pdLabels(p, x.query.model)...).Inc() // decode computes the prompt itself
-		} else {
-			edits = append(edits, body.Set(fieldKV, params))
+			x.srv.warnOnce(p.Prefill, "it does not say where its KV is",
+				"start its engine with a KV connector, such as NixlConnector")
 		}
 	}
-	err := x.decode(p.Decode, request{path: rt.path, fields: fields, body: x.query.body.Edit(edits...), bound: true})
-	if err != nil && p.Prefill != nil && !x.headSent {
-		x.srv.metrics.pd.abandoned.Inc() // over HTTP the engine cannot be told
+	edits := ownFields()
+	if h.params != nil {
+		edits = append(edits, body.Set(fieldKV, h.params))
+	}
+	return x.fetch(p, &h, request{path: rt.path, fields: fields, body: x.query.body.Edit(edits...), bound: true})
+}
+
+// fetch has a decode worker fetch what is handed over and answer the client. Where
+// the first one was not there, nobody has fetched it, and another one may. KV that
+// nobody will fetch is let go of.
+func (x *exchange) fetch(p *Plan, h *handoff, q request) error {
+	err := x.decode(p.Decode, h, q)
+	if err != nil && x.another(p, h) {
+		err = x.decode(p.Decode, h, q)
+	}
+	if err != nil && h.params != nil && !h.taken {
+		x.letGo(h, q.fields)
 	}
 	return err
 }
 
 // decode has the decode worker answer the client.
-func (x *exchange) decode(c *call, q request) error {
-	resp, err := c.send(&x.ctx, q)
+func (x *exchange) decode(c *call, h *handoff, q request) error {
+	resp, done, err := c.sendPatiently(h, q)
+	defer done()
+	if err != nil {
+		return err
+	}
+	defer resp.Close()
+	h.taken = true
+	if resp.Status >= 300 {
+		return x.refused(c, resp)
+	}
+	return x.relay(resp, c)
+}
+
+// maxGap is how old KV may be that is handed to another decode worker: engines keep it
+// for 30 s, and some do not notice when one comes too late.
+const maxGap = 20 * time.Second
+
+// another says whether there is one more decode worker for what the plan's could not
+// be told of, and has the plan use it.
+func (x *exchange) another(p *Plan, h *handoff) bool {
+	if h.params == nil || !p.Decode.unmet || x.srv.cfg.Retry.Attempts < 2 || x.elapsed()-h.since > maxGap || x.ctx.Err() != nil {
+		return false
+	}
+	c := &call{x: x, lease: x.srv.selector.Plan()}
+	c.lease.Leg = worker.Decode
+	if err := x.choose(c, nil, append(slices.Clone(p.tried), p.Decode.pick.Worker.ID), new(wire.Select)); err != nil {
+		return false
+	}
+	w, fit := c.pick.Worker, worker.Fit{Class: h.prefill.pick.Worker.Class()}
+	if w.ID == p.Decode.pick.Worker.ID || !fit.Admits(w.Class()) || x.srv.fleet.Overloaded(w.ID) ||
+		x.srv.fleet.Outdated(worker.Decode, w.ID, c.pick.Epoch) || x.elapsed()-h.since > maxGap {
+		c.end(worker.Neutral, true)
+		return false
+	}
+	x.srv.metrics.selected(&c.pick, x.query.model)
+	p.gone = append(p.gone, p.Decode.pick.Worker.ID)
+	p.Decode = c
+	return true
+}
+
+// prefill computes the prompt's KV, and finds out what decode needs in order to fetch
+// it.
+func (x *exchange) prefill(rt *route, c *call, h *handoff, fields []engine.Field) error {
+	edits := oneToken(rt.path, &x.query.body)
+	if tag := h.tag(); tag != nil {
+		edits = append(edits, body.Set(fieldKV, tag))
+	}
+	resp, err := c.send(&x.ctx, request{path: rt.path, fields: fields, bound: true, body: x.query.body.Edit(edits...)})
 	if err != nil {
 		return err
 	}
@@ -55,69 +119,59 @@ func (x *exchange) decode(c *call, q request) error {
 	if resp.Status >= 300 {
 		return x.refused(c, resp)
 	}
-	return x.relay(resp, c)
-}
-
-// fieldKV is where vLLM's engines are told of KV that is to be handed over.
-const fieldKV = "kv_transfer_params"
-
-// remoteDecode asks a prefill engine to keep the KV for a decode engine.
-var remoteDecode = []byte(`{"do_remote_decode":true,"do_remote_prefill":false}`)
-
-// prefill computes the prompt's KV and returns what decode needs in order to fetch
-// it, or nil when the engine did not say.
-func (x *exchange) prefill(rt *route, c *call, fields []engine.Field) ([]byte, error) {
-	resp, err := c.send(&x.ctx, request{
-		path: rt.path, fields: fields, bound: true,
-		body: x.query.body.Edit(append(oneToken(&x.query.body), body.Set(fieldKV, remoteDecode))...),
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Close()
-	if resp.Status >= 300 {
-		return nil, x.refused(c, resp)
-	}
-	answer, err := io.ReadAll(io.LimitReader(resp, x.srv.cfg.MaxPayloadBytes))
+	answer, held, err := x.collect(resp)
+	defer x.srv.buffers.release(held)
 	if err != nil {
 		if x.ctx.Err() != nil {
 			c.end(x.givenUp(), false)
-			return nil, contextProblem(&x.ctx, "prefill worker "+c.pick.Worker.URL+" was awaited")
+			return contextProblem(&x.ctx, "prefill worker "+c.pick.Worker.URL+" was awaited")
 		}
 		c.end(worker.Failure, false)
-		return nil, legProblem(c, http.StatusBadGateway, "read_failed", "the answer of prefill worker "+c.pick.Worker.URL+" broke off: "+reason(err).Error(), true)
+		return legProblem(c, http.StatusBadGateway, "read_failed", "the answer of prefill worker "+c.pick.Worker.URL+" broke off: "+reason(err).Error(), true)
 	}
 	c.end(worker.Success, false)
-	// A map, since a struct's members take keys in any case.
-	var members map[string]json.RawMessage
-	if json.Unmarshal(answer, &members) != nil || bytes.Equal(members[fieldKV], []byte("null")) {
-		return nil, nil // an answer without them is one that decode does without
-	}
-	return members[fieldKV], nil
+	h.prefilled(answer, x.elapsed())
+	return nil
 }
 
-// oneToken makes a body ask for the prompt's work alone: a single token, whole.
-func oneToken(b *body.Body) []body.Edit {
-	one := []byte("1")
-	edits := append(ownFields(), body.Set("stream", []byte("false")), body.Remove("stream_options"), body.Remove("min_tokens"))
-	if _, ok := b.N(); ok {
-		edits = append(edits, body.Set("n", one))
+// maxHarvest bounds what is read of prefill's answer: of one that is larger nothing
+// is handed over.
+const maxHarvest = 64 << 20
+
+// collect reads an answer that is small, and counts it among the buffered bytes: held of
+// them, to be released. Of an answer for which there is no room it returns nothing.
+func (x *exchange) collect(resp *engine.Response) (answer []byte, held int64, err error) {
+	limit := min(maxHarvest, x.srv.cfg.MaxPayloadBytes)
+	for {
+		piece, err := resp.Next()
+		if errors.Is(err, io.EOF) {
+			return answer, held, nil
+		}
+		if err != nil {
+			return nil, held, err
+		}
+		n := int64(len(piece))
+		if int64(len(answer))+n > limit || !x.srv.buffers.reserve(n) {
+			return nil, held, nil
+		}
+		held += n
+		answer = append(answer, piece...)
 	}
-	if b.Field(body.KeyMaxCompletionTokens).Present() {
-		return append(edits, body.Set("max_completion_tokens", one), body.Remove("max_tokens"))
-	}
-	return append(edits, body.Set("max_tokens", one))
 }
 
 // withRequestID is fields with one request id.
 func withRequestID(fields []engine.Field, id string) []engine.Field {
+	return append(withoutRequestID(fields), engine.Field{Name: requestIDHeader, Value: id})
+}
+
+func withoutRequestID(fields []engine.Field) []engine.Field {
 	kept := make([]engine.Field, 0, len(fields)+1)
 	for _, f := range fields {
 		if f.Name != requestIDHeader {
 			kept = append(kept, f)
 		}
 	}
-	return append(kept, engine.Field{Name: requestIDHeader, Value: id})
+	return kept
 }
 
 const requestIDHeader = "X-Request-Id"

@@ -49,8 +49,12 @@ type Server struct {
 	metrics    *metrics
 	rooms      *bootstrap.Rooms
 	complaints complaints
-	remote     sync.Once      // it was told that decode cannot compute prompts
-	trailing   sync.WaitGroup // calls that outlive their requests for a moment
+	remote     sync.Once       // it was told that decode cannot compute prompts
+	trailing   sync.WaitGroup  // calls that outlive their requests for a moment
+	life       context.Context //nolint:containedctx // of trailing calls: it ends with Run
+	end        context.CancelFunc
+	warned     sync.Map // worker.ID → epoch of the process that the log has told of
+	deaf       sync.Map // worker.ID → epoch of a prefill process that cannot be told to let go
 	routes     map[string]*route
 	keyHeaders []string
 	reads      func(worker.Leg) wire.Reads
@@ -84,6 +88,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 			s.keyHeaders = append(s.keyHeaders, h)
 		}
 	}
+	s.life, s.end = context.WithCancel(context.Background())
 	s.buffers.left.Store(cfg.MaxBufferedBytes)
 	s.routes = s.routeTable()
 	return s, nil
@@ -116,6 +121,7 @@ const (
 // after a drain, also after one that had to cut.
 func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer s.trailing.Wait()
+	defer s.end()
 	base, cut := context.WithCancel(context.WithoutCancel(ctx))
 	defer cut()
 	protocols := new(http.Protocols)

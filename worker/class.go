@@ -12,6 +12,9 @@ import (
 const (
 	NixlConnector     = "NixlConnector"
 	MooncakeConnector = "MooncakeConnector"
+	// MooncakeFound is that of a prefill worker which names none, but whose bootstrap
+	// server answers as Mooncake's does.
+	MooncakeFound = MooncakeConnector + " (found)"
 )
 
 // GroupLabel is the label of workers that hand over only within a group.
@@ -26,12 +29,13 @@ type Class struct {
 }
 
 // Class is the worker's. A vLLM worker that names no connector counts as one with
-// NIXL: how it was started cannot be asked over HTTP.
+// NIXL: how it was started cannot be asked over HTTP. So does a prefill worker whose
+// connector was found, since that of its decode workers cannot be.
 func (s *Spec) Class() Class {
 	c := Class{Runtime: s.Runtime, Group: s.Labels[GroupLabel]}
 	if s.Runtime == VLLM {
 		c.Connector = s.KVConnector
-		if c.Connector == "" {
+		if c.Connector == "" || c.Connector == MooncakeFound {
 			c.Connector = NixlConnector
 		}
 	}

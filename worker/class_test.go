@@ -14,6 +14,7 @@ func TestClass(t *testing.T) {
 		said string
 	}{
 		{"sglang", Spec{Runtime: SGLang, KVConnector: "x"}, Class{Runtime: SGLang}, "sglang"},
+		{"vllm whose connector was found", Spec{Runtime: VLLM, KVConnector: MooncakeFound}, Class{Runtime: VLLM, Connector: NixlConnector}, "vllm with NixlConnector"},
 		{"vllm that names no connector", Spec{Runtime: VLLM}, Class{Runtime: VLLM, Connector: NixlConnector}, "vllm with NixlConnector"},
 		{"vllm", Spec{Runtime: VLLM, KVConnector: MooncakeConnector}, Class{Runtime: VLLM, Connector: MooncakeConnector}, "vllm with MooncakeConnector"},
 		{"of a group", Spec{Runtime: SGLang, Labels: grouped}, Class{Runtime: SGLang, Group: "blue"}, "sglang in group blue"},

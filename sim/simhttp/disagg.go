@@ -1,6 +1,7 @@
 package simhttp
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -41,6 +42,20 @@ const (
 	ECConsumer ECRole = "ec_consumer"
 )
 
+// The connectors of vLLM that have rules of their own.
+const (
+	NixlConnector     = "NixlConnector"
+	MooncakeConnector = "MooncakeConnector"
+)
+
+// connector is how the engine hands KV over, "" if it does not.
+func (d Disaggregation) connector() string {
+	if d.KVRole == "" {
+		return ""
+	}
+	return cmp.Or(d.Connector, NixlConnector)
+}
+
 // LoadFailure is what a vLLM engine does when KV cannot be fetched.
 type LoadFailure string
 
@@ -68,6 +83,14 @@ type Disaggregation struct {
 	SideChannelHost string
 	// EngineID names a vLLM engine; empty makes one up at each start.
 	EngineID string
+	// Connector is how a vLLM engine with a KVRole hands KV over, empty is
+	// [NixlConnector]. One that is neither that nor [MooncakeConnector] needs no tag.
+	Connector string
+	// Correlate has a vLLM engine hand KV only to a request with the id of the one
+	// that it is of, as versions before 0.13 do.
+	Correlate bool
+	// TokensOnly has a vLLM engine answer /abort_requests.
+	TokensOnly bool
 
 	// BootstrapTimeout is how long the two sides of an SGLang room wait for each
 	// other, WaitingTimeout how long anybody waits for KV after that.
@@ -154,6 +177,9 @@ func (d Disaggregation) validate(k Kind) (faults []error) {
 		if t.d <= 0 {
 			bad("%s must be positive, not %v", t.flag, t.d)
 		}
+	}
+	if d.Connector != "" && d.KVRole == "" {
+		bad("a connector needs a --kv-role")
 	}
 	if d.LoadFailure != FailRequest && d.LoadFailure != Recompute {
 		bad("--kv-load-failure-policy must be fail or recompute, not %q", d.LoadFailure)

@@ -185,6 +185,18 @@ func (d *driver) abortWhere(match func(rid string) bool) {
 	d.poke()
 }
 
+// runs reports whether a request with one of these ids is under way.
+func (d *driver) runs(rids []string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for j := range d.jobs {
+		if slices.ContainsFunc(j.rids, func(rid string) bool { return slices.Contains(rids, rid) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // settle notes that the job is done with p.
 func (j *job) settle(p *progress, aborted bool) {
 	if p.done {

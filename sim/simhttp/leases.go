@@ -2,6 +2,7 @@ package simhttp
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +14,7 @@ import (
 type leased struct {
 	id       sim.ID
 	blockIDs []int
+	wanted   string // the id of the request that may fetch it, "" is any
 	handed   handed
 	over     <-chan struct{}
 	lost     func() bool
@@ -67,15 +69,18 @@ func (ls *leases) drop(name string, l *leased) bool {
 }
 
 // take ends the lease of name, for somebody who knows its blocks.
-func (ls *leases) take(name string, blockIDs []int) (*leased, error) {
+func (ls *leases) take(name string, q ask) (*leased, error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	l, ok := ls.held[name]
 	if !ok {
 		return nil, errNoLease
 	}
-	if !slices.Equal(l.blockIDs, blockIDs) {
+	if !slices.Equal(l.blockIDs, q.BlockIDs) {
 		return nil, errWrongBlock
+	}
+	if l.wanted != "" && l.wanted != q.RequestID {
+		return nil, fmt.Errorf("it is kept for request %s, not for %s", l.wanted, q.RequestID)
 	}
 	l.timer.Stop()
 	delete(ls.held, name)

@@ -1,6 +1,7 @@
 package simhttp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,6 +26,9 @@ type kvParams struct {
 	BlockIDs      []int  `json:"remote_block_ids"`
 	Host          string `json:"remote_host"`
 	Port          int    `json:"remote_port"`
+	// Mooncake's.
+	Transfer  string `json:"transfer_id"`
+	Bootstrap string `json:"remote_bootstrap_addr"`
 }
 
 // complete reports whether the KV of another engine can be asked for with p.
@@ -41,39 +45,61 @@ func (p *kvParams) url() string {
 // ignores.
 func (s *Server) readKVParams(f *fields, t *task) *apiError {
 	p := read[*kvParams](f, "kv_transfer_params")
+	members := read[map[string]json.RawMessage](f, "kv_transfer_params")
 	if f.err != nil {
 		return f.err
 	}
 	if s.faults.get().Strict {
-		if fault := s.checkKVParams(p, t); fault != nil {
+		if s.driver.runs(t.rids) {
+			return badRequest("request_id", "Request id %s already running", t.rids[0])
+		}
+		if fault := s.checkKVParams(p, members, t); fault != nil {
 			return fault
 		}
 	}
-	role := s.cfg.Disagg.KVRole
+	role, connector := s.cfg.Disagg.KVRole, s.cfg.Disagg.connector()
+	complete := p != nil && p.complete()
+	if connector == MooncakeConnector {
+		complete = p != nil && p.forMooncake(members)
+	}
 	switch {
-	case p != nil && p.RemotePrefill && role.receives() && p.complete(),
-		p != nil && p.RemoteDecode && role.sends() && !p.RemotePrefill && t.choices() == 1:
+	case p != nil && p.RemotePrefill && role.receives() && complete,
+		p != nil && p.RemoteDecode && role.sends() && !p.RemotePrefill && t.n == 1 && (connector != MooncakeConnector || p.Transfer != ""):
 		t.transfer.params = p
+	case passesThrough(connector) && p == nil && role.sends() && t.choices() == 1 && t.limits[0] == 1:
+		t.transfer.params = &kvParams{RemoteDecode: true}
 	case role == KVConsumer, p != nil && p.RemotePrefill && role.receives():
 		s.transfers.recomputed.Add(1)
 	}
 	return nil
 }
 
+// passesThrough says whether a connector's engines find out by themselves what is to
+// be handed over.
+func passesThrough(connector string) bool {
+	return connector != "" && connector != NixlConnector && connector != MooncakeConnector
+}
+
 // checkKVParams refuses what a real engine would silently serve alone.
-func (s *Server) checkKVParams(p *kvParams, t *task) *apiError {
+func (s *Server) checkKVParams(p *kvParams, members map[string]json.RawMessage, t *task) *apiError {
 	const name = "kv_transfer_params"
-	role := s.cfg.Disagg.KVRole
+	role, connector := s.cfg.Disagg.KVRole, s.cfg.Disagg.connector()
 	switch {
 	case p == nil:
 		return nil
 	case role == "":
 		return badRequest(name, "kv_transfer_params: this engine has no KV connector")
+	case passesThrough(connector) && p.RemoteDecode:
+		return badRequest(name, "kv_transfer_params: %s is not to be told", connector)
 	case p.RemoteDecode == p.RemotePrefill:
 		return badRequest(name, "kv_transfer_params: one of do_remote_decode and do_remote_prefill must be true")
 	case p.RemotePrefill && !role.receives(), p.RemoteDecode && !role.sends():
 		return badRequest(name, "kv_transfer_params: the request does not fit the role %s", role)
-	case p.RemotePrefill && !p.complete():
+	case connector == MooncakeConnector && p.RemotePrefill && !p.forMooncake(members):
+		return badRequest(name, "kv_transfer_params: do_remote_prefill needs do_remote_decode, transfer_id, remote_engine_id and remote_bootstrap_addr, and nothing else")
+	case connector == MooncakeConnector && p.RemoteDecode && (p.Transfer == "" || len(members) != 3):
+		return badRequest(name, "kv_transfer_params: do_remote_decode needs do_remote_prefill and transfer_id, and nothing else")
+	case connector != MooncakeConnector && p.RemotePrefill && !p.complete():
 		return badRequest(name, "kv_transfer_params: do_remote_prefill needs remote_engine_id, remote_request_id, remote_block_ids, remote_host and remote_port")
 	case p.RemoteDecode && (t.stream || t.choices() != 1 || t.limits[0] != 1):
 		return badRequest(name, "kv_transfer_params: do_remote_decode needs one answer of one token that is not streamed")
@@ -98,10 +124,12 @@ type nixlProducer struct {
 
 // begin implements handoff.
 func (l *nixlProducer) begin(j *job, requests []sim.Request) *apiError {
-	// vLLM hands over what has ended by its length only.
-	if l.answers[0].Finish == simtext.FinishLength {
-		requests[0].Handover = sim.Send
-		j.onReady = l.lease(j)
+	for i := range requests {
+		// vLLM hands over what has ended by its length only.
+		if l.answers[i].Finish == simtext.FinishLength {
+			requests[i].Handover = sim.Send
+			j.onReady = l.lease(j)
+		}
 	}
 	if err := l.driver.queueAll(j, requests); err != nil {
 		return submitFault(err)
@@ -110,22 +138,33 @@ func (l *nixlProducer) begin(j *job, requests []sim.Request) *apiError {
 }
 
 // lease returns what registers the KV of a computed request and writes the
-// parameters into its answer.
+// parameters into its answer: those of the first prompt, whatever there are.
 func (l *nixlProducer) lease(j *job) func(int, sim.ID) {
 	return func(i int, id sim.ID) {
-		p := l.prompts[0]
+		p := l.prompts[i]
 		blocks := (len(p.tokens) + l.cfg.Core.BlockSize - 1) / l.cfg.Core.BlockSize
 		held := &leased{
-			id: id, blockIDs: make([]int, blocks), over: j.sequences[i].over,
+			id: id, over: j.sequences[i].over,
 			handed: l.handedOf(p, j.sequences[i].cached),
 			lost:   func() bool { return j.at(i).lost },
 		}
+		if l.cfg.Disagg.Correlate {
+			held.wanted = l.ridOf(i)
+		}
+		if l.cfg.Disagg.connector() == MooncakeConnector {
+			l.leases.add(l.transfer.params.Transfer, held) // and the answer says nothing
+			return
+		}
+		held.blockIDs = make([]int, blocks)
 		for b := range held.blockIDs {
 			held.blockIDs[b] = (int(id)*31 + b) % l.cfg.Core.KVBlocks
 		}
 		name := l.ridOf(i) + "-" + l.freshID()[:8]
 		l.leases.add(name, held)
 		host, port := l.transferAddr()
+		if i > 0 {
+			return
+		}
 		params := kvAnswer{
 			RemotePrefill: true, EngineID: l.engineID, RequestID: name, BlockIDs: held.blockIDs,
 			Host: host, Port: port, TPSize: 1,
@@ -189,15 +228,15 @@ func (l *nixlConsumer) move(ctx context.Context, j *job, i int) *apiError {
 	fetching, cancel := until(ctx, p.over)
 	defer cancel()
 	var d sim.Delivery
-	q := ask{RequestID: params.RequestID, BlockIDs: params.BlockIDs}
-	got, err := l.fetch(fetching, params.url(), q, l.prompts[i/l.n])
+	q := ask{RequestID: l.ridOf(i), BlockIDs: params.BlockIDs}
+	got, err := l.fetch(fetching, l.kvURL(params), q, l.prompts[i/l.n])
 	fault, failed := errors.AsType[*peerFault](err)
 	switch {
 	case failed && l.cfg.Disagg.LoadFailure == FailRequest:
 		l.transfers.failed.Add(1)
 		return &apiError{status: http.StatusInternalServerError, message: fmt.Sprintf(
 			"Internal server error: KV load failed for request %s from engine %s at %s: %v",
-			params.RequestID, params.EngineID, net.JoinHostPort(params.Host, strconv.Itoa(params.Port)), fault.err)}
+			cmp.Or(params.RequestID, params.Transfer), params.EngineID, cmp.Or(params.Bootstrap, net.JoinHostPort(params.Host, strconv.Itoa(params.Port))), fault.err)}
 	case failed:
 		l.transfers.failed.Add(1)
 		l.transfers.recomputed.Add(1)
@@ -220,6 +259,9 @@ func (l *nixlConsumer) end() {}
 // sideChannelRoutes is where a vLLM engine hands KV over.
 func (s *Server) sideChannelRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /kv/{engine}/{request}", s.handKV)
+	if s.cfg.Disagg.connector() == MooncakeConnector {
+		mux.HandleFunc("GET /query", s.query)
+	}
 }
 
 // handKV sends the KV of a request that is held under a lease.
@@ -237,7 +279,7 @@ func (s *Server) handKV(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := r.PathValue("request")
-	held, err := s.leases.take(name, q.BlockIDs)
+	held, err := s.leases.take(name, q)
 	if err != nil {
 		s.refusePeer(w, http.StatusNotFound, fmt.Sprintf("request %s: %v", name, err))
 		return

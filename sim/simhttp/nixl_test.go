@@ -151,6 +151,7 @@ func TestKVParamsOfAnAnswer(t *testing.T) {
 
 func TestKVLoadFails(t *testing.T) {
 	cfg := impatient(simhttp.VLLM)
+	cfg.Disagg.TokensOnly = true
 	pd := simtest.StartPD(t, 1, 1, cfg)
 	p, d := pd.Prefill[0], pd.Decode[0]
 	cfg.Disagg.KVRole, cfg.Disagg.LoadFailure = simhttp.KVBoth, simhttp.Recompute

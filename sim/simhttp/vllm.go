@@ -19,7 +19,9 @@ func vllmRoutes(s *Server, mux *http.ServeMux) {
 	mux.HandleFunc("GET /load", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]int64{"server_load": s.inFlight.Load()})
 	})
-	mux.HandleFunc("POST /abort_requests", s.abortRequests)
+	if s.cfg.Disagg.TokensOnly {
+		mux.HandleFunc("POST /abort_requests", s.abortRequests)
+	}
 	mux.HandleFunc("POST /reset_prefix_cache", func(w http.ResponseWriter, _ *http.Request) {
 		if !s.flush() {
 			s.writeError(w, &apiError{status: http.StatusServiceUnavailable, message: "the prefix cache is in use"})

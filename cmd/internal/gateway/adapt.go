@@ -23,3 +23,7 @@ func (d discoverer) Discover(ctx context.Context, url string) (bootstrap.Found, 
 	}
 	return f, nil
 }
+
+func (d discoverer) MooncakeEngines(ctx context.Context, url string) (map[int]string, error) {
+	return d.Engines.MooncakeEngines(ctx, url)
+}

@@ -26,8 +26,10 @@ func disaggFlags() []cli.Flag {
 		&cli.StringFlag{Category: among, Name: "ec-role", Usage: "vllm: `ROLE` ec_producer or ec_consumer"},
 		&cli.StringFlag{Category: among, Name: "kv-transfer-config", Usage: "vllm: the role and more as vLLM's own `JSON`"},
 		&cli.StringFlag{Category: among, Name: "ec-transfer-config", Usage: "vllm: the role and more as vLLM's own `JSON`"},
-		&cli.IntFlag{Category: among, Name: "kv-side-channel-port", Value: d.SideChannelPort, EnvVars: []string{"VLLM_NIXL_SIDE_CHANNEL_PORT"}, Usage: "vllm: first `PORT` where producers hand KV over; 0 takes a free one for each engine"},
+		&cli.IntFlag{Category: among, Name: "kv-side-channel-port", Value: d.SideChannelPort, EnvVars: []string{"VLLM_NIXL_SIDE_CHANNEL_PORT", "VLLM_MOONCAKE_BOOTSTRAP_PORT"}, Usage: "vllm: first `PORT` where producers hand KV over; 0 takes a free one for each engine"},
 		&cli.StringFlag{Category: among, Name: "kv-side-channel-host", EnvVars: []string{"VLLM_NIXL_SIDE_CHANNEL_HOST"}, DefaultText: "the address it listens on", Usage: "vllm: `HOST` that consumers are told"},
+		&cli.BoolFlag{Category: among, Name: "kv-correlate", Usage: "vllm: hand KV only to a request of the same id, as versions before 0.13 do"},
+		&cli.BoolFlag{Category: among, Name: "tokens-only", Usage: "vllm: answer /abort_requests"},
 		&cli.DurationFlag{Category: among, Name: "bootstrap-timeout", Value: d.BootstrapTimeout, Usage: "real `TIME` that two engines wait to meet"},
 		&cli.DurationFlag{Category: among, Name: "waiting-timeout", Value: d.WaitingTimeout, Usage: "real `TIME` that an engine waits for KV after that"},
 		&cli.DurationFlag{Category: among, Name: "kv-lease", Value: d.Lease, Usage: "vllm: real `TIME` that KV is kept for whoever fetches it"},
@@ -56,6 +58,7 @@ func disaggConfig(c *cli.Context, cfg *simhttp.Config) error {
 	d.ECRole = simhttp.ECRole(c.String("ec-role"))
 	d.SideChannelPort = c.Int("kv-side-channel-port")
 	d.SideChannelHost = c.String("kv-side-channel-host")
+	d.Correlate, d.TokensOnly = c.Bool("kv-correlate"), c.Bool("tokens-only")
 	d.BootstrapTimeout = c.Duration("bootstrap-timeout")
 	d.WaitingTimeout = c.Duration("waiting-timeout")
 	d.Lease = c.Duration("kv-lease")
@@ -90,14 +93,14 @@ func kvTransferConfig(text string, d *simhttp.Disaggregation) error {
 		return fmt.Errorf("--kv-transfer-config must be a JSON object: %w", err)
 	}
 	switch {
-	case v.Connector != "NixlConnector":
-		return fmt.Errorf("--kv-transfer-config: kv_connector must be NixlConnector, not %q", v.Connector)
+	case v.Connector == "":
+		return fmt.Errorf("--kv-transfer-config: kv_connector is missing")
 	case v.Role == "":
 		return fmt.Errorf("--kv-transfer-config: kv_role is missing")
 	case d.KVRole != "" && d.KVRole != v.Role:
 		return fmt.Errorf("--kv-transfer-config says %s, and --kv-role %s", v.Role, d.KVRole)
 	}
-	d.KVRole, d.EngineID = v.Role, v.EngineID
+	d.KVRole, d.EngineID, d.Connector = v.Role, v.EngineID, v.Connector
 	if v.LoadFailure != "" {
 		d.LoadFailure = v.LoadFailure
 	}
