@@ -20,7 +20,8 @@ type call struct {
 	pick    wire.Pick
 	refused error // why nobody was picked
 	sent    engine.Request
-	why     string // what its failure was
+	ctx     context.Context //nolint:containedctx // under which it was sent
+	why     string          // what its failure was
 	ended   bool
 }
 
@@ -54,6 +55,7 @@ type request struct {
 // or errClientGone.
 func (c *call) send(ctx context.Context, q request) (*engine.Response, error) {
 	url := c.pick.Worker.URL
+	c.ctx = ctx
 	target, err := c.x.srv.target(url)
 	if err != nil {
 		c.end(worker.Neutral, true)
@@ -90,6 +92,14 @@ func (c *call) send(ctx context.Context, q request) (*engine.Response, error) {
 
 // errLegDropped is the error of a leg that was ended because another one failed.
 var errLegDropped = errors.New("another leg has failed")
+
+// dropped is what the leg said for whose failure this one was ended.
+func (c *call) dropped() error {
+	if p, ok := errors.AsType[*problem](context.Cause(c.ctx)); ok {
+		return p
+	}
+	return errLegDropped
+}
 
 // leg is the leg that the call serves.
 func (c *call) leg() worker.Leg { return c.lease.Leg }

@@ -137,6 +137,7 @@ func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun t
 		return x.refused(c, resp)
 	}
 	events := isEventStream(resp.Get("Content-Type"))
+	var stream framer
 	for {
 		piece, err := resp.Next()
 		switch {
@@ -155,9 +156,12 @@ func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun t
 			continue
 		}
 		// An engine that fails once it has begun a stream tells so in an event.
-		if f, ok := streamFault(piece); ok {
-			c.end(outcomeOf(f.status), false)
-			return legAnswer(c, f.status, f.message)
+		stream.add(piece)
+		for event, ok := stream.next(); ok; event, ok = stream.next() {
+			if f, ok := streamFault(event); ok && !stream.raw {
+				c.end(outcomeOf(f.status), false)
+				return legAnswer(c, f.status, f.message)
+			}
 		}
 	}
 }
