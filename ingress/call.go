@@ -22,6 +22,7 @@ type call struct {
 	sent    engine.Request
 	ctx     context.Context //nolint:containedctx // under which it was sent
 	why     string          // what its failure was
+	cached  []byte          // of prefill's prompt, as its answer says
 	ended   bool
 }
 

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"io"
 	"slices"
-
-	"smg/engine"
 )
 
 // maxEvent bounds what is kept of an event whose end has not come.
@@ -134,7 +132,7 @@ func eventData(event []byte) []byte {
 
 // firstEvent reads on until the first event of a stream is whole, or has become so
 // long that it says nothing of interest. It returns what has come.
-func firstEvent(resp *engine.Response, piece []byte) (come []byte, event []byte, err error) {
+func firstEvent(resp source, piece []byte) (come []byte, event []byte, err error) {
 	var s border
 	if n := s.find(piece); n >= 0 {
 		return piece, piece[:n], nil // the usual case
@@ -159,9 +157,9 @@ func firstEvent(resp *engine.Response, piece []byte) (come []byte, event []byte,
 
 // rest reads an answer that is no stream on, as long as that is not much: one that
 // breaks off then has not begun for the client.
-func rest(resp *engine.Response, piece []byte) (come []byte, err error) {
+func rest(resp source, length int64, piece []byte) (come []byte, err error) {
 	const enough = 64 << 10
-	if resp.Ended() || len(piece) >= enough || resp.ContentLength > enough {
+	if resp.Ended() || len(piece) >= enough || length > enough {
 		return piece, nil
 	}
 	come = append(come, piece...)

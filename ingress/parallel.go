@@ -24,7 +24,17 @@ func (x *exchange) parallel(rt *route, r *http.Request, p *Plan) error {
 	q := request{path: rt.path, fields: upstreamFields(nil, r.Header), bound: true, body: b.Edit(append(ownFields(),
 		body.Set(bootstrap.FieldHost, host), body.Set(bootstrap.FieldPort, port), body.Set(bootstrap.FieldRoom, room))...)}
 
-	legs := x.newLegs(func() { x.srv.rooms.Release(join.Rooms) })
+	x.rewrite = nil
+	var keep *promptLogprobs
+	if wantsLogprobs(rt, b) {
+		keep = &promptLogprobs{srv: x.srv}
+	}
+	legs := x.newLegs(func() {
+		x.srv.rooms.Release(join.Rooms)
+		if keep != nil {
+			keep.release()
+		}
+	})
 	defer func() {
 		if legs.end() {
 			p.Prefill = nil // its lease ends with its own answer
@@ -32,7 +42,7 @@ func (x *exchange) parallel(rt *route, r *http.Request, p *Plan) error {
 	}()
 	prefill, begun := p.Prefill, x.timing.step // the plan may have let go of it before the goroutine looks
 	legs.watch(func(ctx context.Context) error {
-		return x.contained(func() error { return x.watchPrefill(ctx, prefill, q, begun) })
+		return x.contained(func() error { return x.watchPrefill(ctx, prefill, q, begun, keep) })
 	})
 	resp, err := p.Decode.send(legs.ctx, q)
 	if err != nil {
@@ -41,6 +51,13 @@ func (x *exchange) parallel(rt *route, r *http.Request, p *Plan) error {
 	defer resp.Close()
 	if resp.Status >= 300 {
 		return x.first(legs.ctx, x.refused(p.Decode, resp))
+	}
+	if keep != nil {
+		<-legs.done // decode cannot say anything before either
+		if legs.ctx.Err() != nil {
+			return x.first(legs.ctx, x.broken(p.Decode, false, engine.ErrCanceled))
+		}
+		x.rewrite = keep
 	}
 	if err = x.relay(resp, p.Decode); err != nil && !x.headSent {
 		return x.first(legs.ctx, err)
@@ -125,8 +142,9 @@ func (x *exchange) first(ctx context.Context, err error) error {
 }
 
 // watchPrefill sends prefill its request and sees its answer to the end. begun is when
-// the legs began.
-func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun time.Duration) error {
+// the legs began. What decode's answer has to say of the prompt goes to keep, which may
+// be nil.
+func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun time.Duration, keep *promptLogprobs) error {
 	defer c.end(worker.Neutral, false) // if nothing else has
 	resp, err := c.send(ctx, q)
 	if err != nil {
@@ -138,12 +156,18 @@ func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun t
 	}
 	events := isEventStream(resp.Get("Content-Type"))
 	var stream framer
+	if keep != nil {
+		keep.events = events
+	}
 	for {
 		piece, err := resp.Next()
 		switch {
 		case errors.Is(err, io.EOF):
 			x.timing.prefillTook(x.elapsed() - begun)
 			c.end(worker.Success, false)
+			if keep != nil {
+				keep.ended()
+			}
 			return nil
 		case err != nil && (ctx.Err() != nil):
 			c.end(x.givenUp(), false) // neutral, if another leg's failure ended it
@@ -153,14 +177,23 @@ func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun t
 			return legProblem(c, http.StatusBadGateway, "read_failed", "the answer of prefill worker "+c.pick.Worker.URL+" broke off: "+reason(err).Error(), true)
 		}
 		if !events {
+			if keep != nil {
+				keep.piece(piece)
+			}
 			continue
 		}
 		// An engine that fails once it has begun a stream tells so in an event.
 		stream.add(piece)
 		for event, ok := stream.next(); ok; event, ok = stream.next() {
-			if f, ok := streamFault(event); ok && !stream.raw {
+			if stream.raw {
+				continue
+			}
+			if f, ok := streamFault(event); ok {
 				c.end(outcomeOf(f.status), false)
 				return legAnswer(c, f.status, f.message)
+			}
+			if keep != nil {
+				keep.said(event)
 			}
 		}
 	}

@@ -35,15 +35,20 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 		}
 		x.srv.metrics.exhausted(c.leg(), x.query.route)
 	}
-	sse := x.answersEvents(resp)
-	piece, err := resp.Next()
+	sse, src, length := x.answersEvents(resp), source(resp), resp.ContentLength
+	if x.rewrite != nil && resp.Get("Content-Encoding") == "" {
+		w := x.rewritten(resp)
+		defer w.release()
+		src, length = w, -1
+	}
+	piece, err := src.Next()
 	if c.leg() == worker.Decode && err == nil && resp.Get("Content-Encoding") == "" {
 		var event []byte
 		switch {
 		case isEventStream(resp.Get("Content-Type")):
-			piece, event, err = firstEvent(resp, piece)
+			piece, event, err = firstEvent(src, piece)
 		case !sse:
-			piece, err = rest(resp, piece)
+			piece, err = rest(src, length, piece)
 		}
 		if f, ok := streamFault(event); ok && err == nil {
 			c.end(outcomeOf(f.status), false)
@@ -54,16 +59,15 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 		return x.broken(c, false, err)
 	}
 	limit := x.srv.cfg.MaxPayloadBytes
-	if !sse && max(resp.ContentLength, int64(len(piece))) > limit {
+	if !sse && max(length, int64(len(piece))) > limit {
 		c.end(worker.Neutral, false)
 		return gatewayProblem(http.StatusBadGateway, "upstream_response_too_large", "the answer of worker %s is larger than the limit of %d bytes (--max-payload-size)", url, limit)
 	}
 	outcome := outcomeOf(resp.Status)
-	length := resp.ContentLength
 	switch {
 	case sse:
 		length = -1 // an error event may follow
-	case resp.Ended():
+	case src.Ended():
 		c.end(outcome, false)
 		if length < 0 {
 			length = int64(len(piece))
@@ -78,12 +82,12 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 			c.end(worker.Neutral, false)
 			return errCut
 		}
-		ended := resp.Ended()
+		ended := src.Ended()
 		if ended && !sse {
 			c.end(outcome, false)
 		}
 		done := finds && hasDone(piece, endsLine(last[1]))
-		if x.write(piece, length < 0 && !ended && (done || resp.Buffered() == 0)) != nil {
+		if x.write(piece, length < 0 && !ended && (done || src.Buffered() == 0)) != nil {
 			c.end(worker.Neutral, false)
 			return errClientGone
 		}
@@ -92,7 +96,7 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 			return x.seenOut(resp)
 		}
 		last.note(piece)
-		piece, err = resp.Next()
+		piece, err = src.Next()
 	}
 	if errors.Is(err, io.EOF) {
 		c.end(outcome, false)

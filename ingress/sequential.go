@@ -26,6 +26,7 @@ func (x *exchange) sequential(rt *route, r *http.Request, p *Plan) error {
 		x.timing.encoded = x.timing.next(x.elapsed())
 	}
 	edits := ownFields()
+	x.rewrite = nil
 	if p.Prefill != nil {
 		params, err := x.prefill(rt, p.Prefill, fields)
 		if err != nil {
@@ -36,6 +37,7 @@ func (x *exchange) sequential(rt *route, r *http.Request, p *Plan) error {
 			x.srv.metrics.pd.kvFailures.WithLabelValues(x.srv.metrics.pdLabels(p, x.query.model)...).Inc() // decode computes the prompt itself
 		} else {
 			edits = append(edits, body.Set(fieldKV, params))
+			x.rewrite = x.countsCached(p.Prefill.cached)
 		}
 	}
 	err := x.decode(p.Decode, request{path: rt.path, fields: fields, body: x.query.body.Edit(edits...), bound: true})
@@ -88,6 +90,7 @@ func (x *exchange) prefill(rt *route, c *call, fields []engine.Field) ([]byte, e
 		return nil, legProblem(c, http.StatusBadGateway, "read_failed", "the answer of prefill worker "+c.pick.Worker.URL+" broke off: "+reason(err).Error(), true)
 	}
 	c.end(worker.Success, false)
+	c.cached = cachedOf(answer)
 	// A map, since a struct's members take keys in any case.
 	var members map[string]json.RawMessage
 	if json.Unmarshal(answer, &members) != nil || bytes.Equal(members[fieldKV], []byte("null")) {
