@@ -94,6 +94,12 @@ func (c *call) send(ctx context.Context, q request) (*engine.Response, error) {
 // errLegDropped is the error of a leg that was ended because another one failed.
 var errLegDropped = errors.New("another leg has failed")
 
+// failed ends the lease of a worker that told of a failure in its stream.
+func (c *call) failed(f fault) {
+	c.why = fmt.Sprintf("its stream told of a failure with status %d: %s", f.status, clip(f.message))
+	c.end(outcomeOf(f.status), false)
+}
+
 // dropped is what the leg said for whose failure this one was ended.
 func (c *call) dropped() error {
 	if p, ok := errors.AsType[*problem](context.Cause(c.ctx)); ok {

@@ -154,7 +154,7 @@ func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun t
 	if resp.Status >= 300 {
 		return x.refused(c, resp)
 	}
-	events := isEventStream(resp.Get("Content-Type"))
+	events := x.answersEvents(resp)
 	var stream framer
 	if keep != nil {
 		keep.events = events
@@ -189,7 +189,7 @@ func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun t
 				continue
 			}
 			if f, ok := streamFault(event); ok {
-				c.end(outcomeOf(f.status), false)
+				c.failed(f)
 				return legAnswer(c, f.status, f.message)
 			}
 			if keep != nil {

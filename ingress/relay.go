@@ -37,21 +37,20 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 	}
 	sse, src, length := x.answersEvents(resp), source(resp), resp.ContentLength
 	if x.rewrite != nil && resp.Get("Content-Encoding") == "" {
-		w := x.rewritten(resp)
+		w := x.rewritten(resp, sse)
 		defer w.release()
 		src, length = w, -1
 	}
 	piece, err := src.Next()
 	if c.leg() == worker.Decode && err == nil && resp.Get("Content-Encoding") == "" {
 		var event []byte
-		switch {
-		case isEventStream(resp.Get("Content-Type")):
+		if sse {
 			piece, event, err = firstEvent(src, piece)
-		case !sse:
+		} else {
 			piece, err = rest(src, length, piece)
 		}
 		if f, ok := streamFault(event); ok && err == nil {
-			c.end(outcomeOf(f.status), false)
+			c.failed(f)
 			return x.streamed(legAnswer(c, f.status, f.message))
 		}
 	}

@@ -41,11 +41,8 @@ type rewritten struct {
 	raw  bool   // the rest goes on unchanged
 }
 
-func (x *exchange) rewritten(resp *engine.Response) *rewritten {
-	return &rewritten{
-		Response: resp, by: x.rewrite, buffers: &x.srv.buffers, limit: int(x.srv.cfg.MaxPayloadBytes),
-		events: isEventStream(resp.Get("Content-Type")),
-	}
+func (x *exchange) rewritten(resp *engine.Response, sse bool) *rewritten {
+	return &rewritten{Response: resp, by: x.rewrite, buffers: &x.srv.buffers, limit: int(x.srv.cfg.MaxPayloadBytes), events: sse}
 }
 
 // Next is like that of [engine.Response].

@@ -57,18 +57,24 @@ func TestLogprobsOfThePrompt(t *testing.T) {
 		{"no lists", false, whole(meta("1")), whole(meta(d)), meta(d)},
 		{"no JSON", false, whole("{"), whole(meta(d)), meta(d)},
 		{"nor here", false, whole(meta(p)), whole("{"), "{"},
-		{"more lists", false,
+		{
+			"more lists", false,
 			whole(`{"meta_info":{"input_token_logprobs":[1],"input_top_logprobs":[2],"input_token_ids_logprobs":[3]}}`),
 			whole(`{"meta_info":{"input_token_logprobs":[4],"input_top_logprobs":[]}}`),
-			`{"meta_info":{"input_token_logprobs":[1,4],"input_top_logprobs":[2],"input_token_ids_logprobs":[3]}}`},
-		{"a stream", true,
+			`{"meta_info":{"input_token_logprobs":[1,4],"input_top_logprobs":[2],"input_token_ids_logprobs":[3]}}`,
+		},
+		{
+			"a stream", true,
 			whole("data: "+meta("[0]")+"\n\ndata: "+meta(p)[:9], meta(p)[9:]+"\n\ndata: {}\n\ndata: [DONE]\n\n"),
 			whole("data: "+meta(d)[:10], meta(d)[10:]+"\r\n\r\n", ": ping\n\ndata: "+meta("[]")+"\n\n", "data: [DONE]\n\n"),
-			"data: " + meta(joined) + "\n\n: ping\n\ndata: " + meta(p) + "\n\ndata: [DONE]\n\n"},
-		{"a stream of several", true,
+			"data: " + meta(joined) + "\n\n: ping\n\ndata: " + meta(p) + "\n\ndata: [DONE]\n\n",
+		},
+		{
+			"a stream of several", true,
 			whole("data: " + strings.Replace(meta(p), "{", `{"index":1,`, 1) + "\n\ndata: " + strings.Replace(meta("[5]"), "{", `{"index":0,`, 1) + "\n\n"),
 			whole("data: " + strings.Replace(meta("[]"), "{", `{"index":1,`, 1) + "\n\ndata: " + strings.Replace(meta("[]"), "{", `{"index":0,`, 1) + "\n\ndata: [DONE]\n\n"),
-			"data: " + strings.Replace(meta(p), "{", `{"index":1,`, 1) + "\n\ndata: " + strings.Replace(meta("[5]"), "{", `{"index":0,`, 1) + "\n\ndata: [DONE]\n\n"},
+			"data: " + strings.Replace(meta(p), "{", `{"index":1,`, 1) + "\n\ndata: " + strings.Replace(meta("[5]"), "{", `{"index":0,`, 1) + "\n\ndata: [DONE]\n\n",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			contentType, stream := jsonType, ""
@@ -123,8 +129,10 @@ func TestCachedTokens(t *testing.T) {
 		{"it does not", usage(`null`), usage(`{"cached_tokens":9,"b":1}`), "", usage(`{"b":1}`)},
 		{"nobody does", usage(`null`), usage(`null`), "", usage(`null`)},
 		{"nothing was handed over", `{}`, usage(`{"cached_tokens":9}`), "", usage(`{"cached_tokens":9}`)},
-		{"a stream", usage(`{"cached_tokens":4}`), event(`null`) + event(`{"cached_tokens":9}`) + "data: [DONE]\n\n", `,"stream":true,"stream_options":{"include_usage":true}`,
-			event(`null`) + event(`{"cached_tokens":4}`) + "data: [DONE]\n\n"},
+		{
+			"a stream", usage(`{"cached_tokens":4}`), event(`null`) + event(`{"cached_tokens":9}`) + "data: [DONE]\n\n", `,"stream":true,"stream_options":{"include_usage":true}`,
+			event(`null`) + event(`{"cached_tokens":4}`) + "data: [DONE]\n\n",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			contentType := jsonType
@@ -174,7 +182,10 @@ func TestRoomsThatAreInFlight(t *testing.T) {
 			}
 		}
 		wg.Wait()
-		d.quiet(t)
+		d.idle()
+		within(t, patience, "no room in flight", func() bool { return d.Server.rooms.Len() == 0 })
+		mu.Lock()
+		defer mu.Unlock()
 		if drawn < 5 {
 			t.Errorf("%d drawn for four requests: none was drawn twice", drawn)
 		}

@@ -162,7 +162,9 @@ func (s *Server) stream(a *answer, t *task, f format, j *job, arrived time.Time)
 				left--
 			}
 		}
-		ev.flush()
+		if ev.open { // flushing before would send a head without its fields
+			ev.flush()
+		}
 	}
 	s.stats.observe(t, states, arrived, s.clock())
 	if frame = f.closing(frame[:0], states); len(frame) > 0 && ev.send(frame) != nil {
