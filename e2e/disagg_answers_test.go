@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -94,6 +93,8 @@ func sglangEnds() []row {
 	fails := func(name, leg, path, body string) row {
 		return row{name, func(t *testing.T, f *legFleet) {
 			none := 0
+			// Decode says nothing before prefill has failed.
+			f.rule(t, "decode", simctl.Rule{Stream: &simctl.StreamFault{Gap: simctl.Duration(time.Second)}})
 			f.rule(t, leg, simctl.Rule{Stream: &simctl.StreamFault{FailAfter: &none}})
 			a := do(t, http.MethodPost, f.url+path, body)
 			f.fails5(t, a, leg)
@@ -176,11 +177,6 @@ func (f *legFleet) one(t *testing.T, path string, n int, port string) joined {
 }
 
 func (f *legFleet) port() string { return strconv.Itoa(f.pd.Prefill[0].PeerPort) }
-
-// several is a JSON list of n times what.
-func several(n int, what string) string {
-	return "[" + strings.TrimSuffix(strings.Repeat(what+",", n), ",") + "]"
-}
 
 // sglangRooms are rows about what the legs are told.
 func sglangRooms() []row {
@@ -325,7 +321,7 @@ func manyRooms(t *testing.T, f *legFleet) {
 	for leg, at := range map[string]int{"prefill": 1, "decode": 2} {
 		for _, j := range f.rooms(t, leg, chatPath) {
 			room := string(j.Room)
-			if n, err := strconv.ParseInt(room, 10, 64); err != nil || n < 0 || n > math.MaxInt64 || strconv.FormatInt(n, 10) != room {
+			if n, err := strconv.ParseInt(room, 10, 64); err != nil || n < 0 || strconv.FormatInt(n, 10) != room {
 				t.Fatalf("room %s at %s is no integer of 63 bits", room, leg)
 			}
 			rooms[room] += at
