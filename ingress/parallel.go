@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -134,11 +135,15 @@ func (l *legs) linger() {
 // first is the error that ended the legs: what a leg's own failure was, and not
 // that another one was dropped for it.
 func (x *exchange) first(ctx context.Context, err error) error {
-	var p *problem
-	if cause := context.Cause(ctx); errors.As(cause, &p) && x.ctx.Err() == nil {
-		return cause
+	cause, ok := errors.AsType[*problem](context.Cause(ctx))
+	if !ok || x.ctx.Err() != nil {
+		return err
 	}
-	return err
+	if other, ok := errors.AsType[*problem](err); ok {
+		// The client is told of one.
+		x.srv.log.Warn("both legs have failed", slog.String("first", clip(cause.message)), slog.String("other", clip(other.message)))
+	}
+	return cause
 }
 
 // watchPrefill sends prefill its request and sees its answer to the end. begun is when
