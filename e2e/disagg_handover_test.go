@@ -15,8 +15,6 @@ import (
 	"smg/sim/simhttp"
 )
 
-const completionsPath = "/v1/completions"
-
 // held keeps requests of a path until they are released.
 func held(path string) simctl.Faults {
 	return simctl.Faults{Rules: []simctl.Rule{{Match: simctl.Match{Path: path}, Hold: true}}}

@@ -21,7 +21,9 @@ type call struct {
 	pick    wire.Pick
 	refused error // why nobody was picked
 	sent    engine.Request
-	why     string // what its failure was
+	ctx     context.Context //nolint:containedctx // under which it was sent
+	why     string          // what its failure was
+	cached  []byte          // of prefill's prompt, as its answer says
 	ended   bool
 	unmet   bool // there was no connection: the worker has seen nothing
 }
@@ -55,6 +57,7 @@ type request struct {
 // send calls the worker. On error the lease has ended, and the error is a *problem
 // or errClientGone.
 func (c *call) send(ctx context.Context, q request) (*engine.Response, error) {
+	c.ctx = ctx
 	target, err := c.address(q)
 	if err != nil {
 		return nil, err
@@ -108,6 +111,20 @@ func (c *call) answered(ctx context.Context, resp *engine.Response, err error) (
 
 // errLegDropped is the error of a leg that was ended because another one failed.
 var errLegDropped = errors.New("another leg has failed")
+
+// failed ends the lease of a worker that told of a failure in its stream.
+func (c *call) failed(f fault) {
+	c.why = fmt.Sprintf("its stream told of a failure with status %d: %s", f.status, clip(f.message))
+	c.end(outcomeOf(f.status), false)
+}
+
+// dropped is what the leg said for whose failure this one was ended.
+func (c *call) dropped() error {
+	if p, ok := errors.AsType[*problem](context.Cause(c.ctx)); ok {
+		return p
+	}
+	return errLegDropped
+}
 
 // leg is the leg that the call serves.
 func (c *call) leg() worker.Leg { return c.lease.Leg }

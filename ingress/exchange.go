@@ -25,7 +25,8 @@ type exchange struct {
 	plans    int    // that were made, or tried to be
 	last     bool   // this attempt is the last one
 	headSent bool
-	noted    bool // as one whose prompt decode computes
+	noted    bool     // as one whose prompt decode computes
+	rewrite  rewriter // of the attempt's answer, nil in the usual case
 	timing   timing
 	watch    watch
 	unlink   func() bool // nil where the connection tells that the client leaves

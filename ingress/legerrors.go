@@ -71,23 +71,50 @@ type fault struct {
 	message string
 }
 
-// streamFault finds the error at the begin of a piece of an event stream: engines
-// whose stream has begun cannot tell by a status any more.
-func streamFault(piece []byte) (fault, bool) {
-	data, ok := bytes.CutPrefix(piece, []byte("data: "))
-	if !ok || !bytes.HasPrefix(data, []byte(`{"error"`)) {
+// streamFault finds the error that an event tells of: engines whose stream has begun
+// cannot tell by a status any more. OpenAI's APIs have an error there, SGLang's own has
+// an answer that was aborted.
+func streamFault(event []byte) (fault, bool) {
+	data := eventData(event)
+	const begin = 32 // where an error would be named
+	named := bytes.Contains(data[:min(len(data), begin)], []byte(`"error"`))
+	if !named && !bytes.Contains(data, []byte(`"abort"`)) {
+		return fault{}, false // the usual case
+	}
+	var e struct {
+		Error json.RawMessage `json:"error"`
+		Meta  struct {
+			Finish json.RawMessage `json:"finish_reason"`
+		} `json:"meta_info"`
+	}
+	if json.Unmarshal(data, &e) != nil {
 		return fault{}, false
 	}
-	line, _, _ := bytes.Cut(data, []byte("\n"))
-	var e struct {
-		Error struct {
-			Code json.RawMessage `json:"code"`
-		} `json:"error"`
+	var finish struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+		Status  int    `json:"status_code"`
 	}
-	f := fault{http.StatusInternalServerError, faultText(line)}
+	if json.Unmarshal(e.Meta.Finish, &finish) == nil && finish.Type == "abort" {
+		return fault{faultStatus(finish.Status), finish.Message}, true
+	}
+	var inner struct {
+		Code json.RawMessage `json:"code"`
+	}
+	if len(e.Error) == 0 || string(e.Error) == "null" {
+		return fault{}, false
+	}
 	var code int
-	if json.Unmarshal(line, &e) == nil && json.Unmarshal(e.Error.Code, &code) == nil && code >= 400 && code < 600 {
-		f.status = code
+	if json.Unmarshal(e.Error, &inner) == nil {
+		_ = json.Unmarshal(inner.Code, &code) // it may be a word
 	}
-	return f, true
+	return fault{faultStatus(code), faultText(data)}, true
+}
+
+// faultStatus is the status that an engine would have answered with.
+func faultStatus(code int) int {
+	if code < http.StatusBadRequest || code > 599 {
+		return http.StatusInternalServerError
+	}
+	return code
 }

@@ -128,6 +128,12 @@ func scripted(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, 
 	return &simtest.Engine{URL: srv.URL, PeerHost: "127.0.0.1", PeerPort: 8998}
 }
 
+// inFrontOf is a gateway in front of two engines of SGLang.
+func inFrontOf(t *testing.T, prefill, decode *simtest.Engine) *disaggregated {
+	t.Helper()
+	return inFront(t, &simtest.PD{Prefill: []*simtest.Engine{prefill}, Decode: []*simtest.Engine{decode}}, simhttp.SGLang, PD)
+}
+
 // TestParamsAreTakenByTheirExactKey: JSON's keys are not those that look like them.
 func TestParamsAreTakenByTheirExactKey(t *testing.T) {
 	for _, tt := range []struct{ name, answer, want string }{

@@ -35,6 +35,7 @@ func (c *call) sendPatiently(h *handoff, q request) (resp *engine.Response, done
 		c.end(worker.Neutral, true)
 		return nil, done, contextProblem(&x.ctx, "worker "+url+" was to be called")
 	}
+	c.ctx = &x.ctx
 	target, err := c.address(q)
 	if err != nil {
 		return nil, done, err

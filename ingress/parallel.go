@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -24,7 +25,17 @@ func (x *exchange) parallel(rt *route, r *http.Request, p *Plan) error {
 	q := request{path: rt.path, fields: upstreamFields(nil, r.Header), bound: true, body: b.Edit(append(ownFields(),
 		body.Set(bootstrap.FieldHost, host), body.Set(bootstrap.FieldPort, port), body.Set(bootstrap.FieldRoom, room))...)}
 
-	legs := x.newLegs(func() { x.srv.rooms.Release(join.Rooms) })
+	x.rewrite = nil
+	var keep *promptLogprobs
+	if wantsLogprobs(rt, b) {
+		keep = &promptLogprobs{srv: x.srv}
+	}
+	legs := x.newLegs(func() {
+		x.srv.rooms.Release(join.Rooms)
+		if keep != nil {
+			keep.release()
+		}
+	})
 	defer func() {
 		if legs.end() {
 			p.Prefill = nil // its lease ends with its own answer
@@ -32,7 +43,7 @@ func (x *exchange) parallel(rt *route, r *http.Request, p *Plan) error {
 	}()
 	prefill, begun := p.Prefill, x.timing.step // the plan may have let go of it before the goroutine looks
 	legs.watch(func(ctx context.Context) error {
-		return x.contained(func() error { return x.watchPrefill(ctx, prefill, q, begun) })
+		return x.contained(func() error { return x.watchPrefill(ctx, prefill, q, begun, keep) })
 	})
 	resp, err := p.Decode.send(legs.ctx, q)
 	if err != nil {
@@ -41,6 +52,13 @@ func (x *exchange) parallel(rt *route, r *http.Request, p *Plan) error {
 	defer resp.Close()
 	if resp.Status >= 300 {
 		return x.first(legs.ctx, x.refused(p.Decode, resp))
+	}
+	if keep != nil {
+		<-legs.done // decode cannot say anything before either
+		if legs.ctx.Err() != nil {
+			return x.first(legs.ctx, x.broken(p.Decode, false, engine.ErrCanceled))
+		}
+		x.rewrite = keep
 	}
 	if err = x.relay(resp, p.Decode); err != nil && !x.headSent {
 		return x.first(legs.ctx, err)
@@ -117,16 +135,21 @@ func (l *legs) linger() {
 // first is the error that ended the legs: what a leg's own failure was, and not
 // that another one was dropped for it.
 func (x *exchange) first(ctx context.Context, err error) error {
-	var p *problem
-	if cause := context.Cause(ctx); errors.As(cause, &p) && x.ctx.Err() == nil {
-		return cause
+	cause, ok := errors.AsType[*problem](context.Cause(ctx))
+	if !ok || x.ctx.Err() != nil {
+		return err
 	}
-	return err
+	if other, ok := errors.AsType[*problem](err); ok {
+		// The client is told of one.
+		x.srv.log.Warn("both legs have failed", slog.String("first", clip(cause.message)), slog.String("other", clip(other.message)))
+	}
+	return cause
 }
 
 // watchPrefill sends prefill its request and sees its answer to the end. begun is when
-// the legs began.
-func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun time.Duration) error {
+// the legs began. What decode's answer has to say of the prompt goes to keep, which may
+// be nil.
+func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun time.Duration, keep *promptLogprobs) error {
 	defer c.end(worker.Neutral, false) // if nothing else has
 	resp, err := c.send(ctx, q)
 	if err != nil {
@@ -136,13 +159,20 @@ func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun t
 	if resp.Status >= 300 {
 		return x.refused(c, resp)
 	}
-	events := isEventStream(resp.Get("Content-Type"))
+	events := x.answersEvents(resp)
+	var stream framer
+	if keep != nil {
+		keep.events = events
+	}
 	for {
 		piece, err := resp.Next()
 		switch {
 		case errors.Is(err, io.EOF):
 			x.timing.prefillTook(x.elapsed() - begun)
 			c.end(worker.Success, false)
+			if keep != nil {
+				keep.ended()
+			}
 			return nil
 		case err != nil && (ctx.Err() != nil):
 			c.end(x.givenUp(), false) // neutral, if another leg's failure ended it
@@ -152,12 +182,24 @@ func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun t
 			return legProblem(c, http.StatusBadGateway, "read_failed", "the answer of prefill worker "+c.pick.Worker.URL+" broke off: "+reason(err).Error(), true)
 		}
 		if !events {
+			if keep != nil {
+				keep.piece(piece)
+			}
 			continue
 		}
 		// An engine that fails once it has begun a stream tells so in an event.
-		if f, ok := streamFault(piece); ok {
-			c.end(outcomeOf(f.status), false)
-			return legAnswer(c, f.status, f.message)
+		stream.add(piece)
+		for event, ok := stream.next(); ok; event, ok = stream.next() {
+			if stream.raw {
+				continue
+			}
+			if f, ok := streamFault(event); ok {
+				c.failed(f)
+				return legAnswer(c, f.status, f.message)
+			}
+			if keep != nil {
+				keep.said(event)
+			}
 		}
 	}
 }

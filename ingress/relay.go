@@ -7,6 +7,7 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
+	"time"
 
 	"smg/engine"
 	"smg/worker"
@@ -34,28 +35,38 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 		}
 		x.srv.metrics.exhausted(c.leg(), x.query.route)
 	}
-	piece, err := resp.Next()
-	if err != nil && !errors.Is(err, io.EOF) {
-		return x.broken(c, false, err)
+	sse, src, length := x.answersEvents(resp), source(resp), resp.ContentLength
+	if x.rewrite != nil && resp.Get("Content-Encoding") == "" {
+		w := x.rewritten(resp, sse)
+		defer w.release()
+		src, length = w, -1
 	}
-	if c.leg() == worker.Decode {
-		if f, ok := streamFault(piece); ok {
-			c.end(outcomeOf(f.status), false)
+	piece, err := src.Next()
+	if c.leg() == worker.Decode && err == nil && resp.Get("Content-Encoding") == "" {
+		var event []byte
+		if sse {
+			piece, event, err = firstEvent(src, piece)
+		} else {
+			piece, err = rest(src, length, piece)
+		}
+		if f, ok := streamFault(event); ok && err == nil {
+			c.failed(f)
 			return x.streamed(legAnswer(c, f.status, f.message))
 		}
 	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return x.broken(c, false, err)
+	}
 	limit := x.srv.cfg.MaxPayloadBytes
-	sse := x.answersEvents(resp)
-	if !sse && max(resp.ContentLength, int64(len(piece))) > limit {
+	if !sse && max(length, int64(len(piece))) > limit {
 		c.end(worker.Neutral, false)
 		return gatewayProblem(http.StatusBadGateway, "upstream_response_too_large", "the answer of worker %s is larger than the limit of %d bytes (--max-payload-size)", url, limit)
 	}
 	outcome := outcomeOf(resp.Status)
-	length := resp.ContentLength
 	switch {
 	case sse:
 		length = -1 // an error event may follow
-	case resp.Ended():
+	case src.Ended():
 		c.end(outcome, false)
 		if length < 0 {
 			length = int64(len(piece))
@@ -63,22 +74,28 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 	}
 	x.writeHead(resp, url, sse, length)
 	sent := int64(0)
-	last := tail{}
+	last := tail{'\n', '\n'} // a stream begins where an event may
+	finds := sse && c.leg() == worker.Decode
 	for err == nil {
 		if sent += int64(len(piece)); sent > limit && !sse {
 			c.end(worker.Neutral, false)
 			return errCut
 		}
-		ended := resp.Ended()
+		ended := src.Ended()
 		if ended && !sse {
 			c.end(outcome, false)
 		}
-		if x.write(piece, length < 0 && !ended && resp.Buffered() == 0) != nil {
+		done := finds && hasDone(piece, endsLine(last[1]))
+		if x.write(piece, length < 0 && !ended && (done || src.Buffered() == 0)) != nil {
 			c.end(worker.Neutral, false)
 			return errClientGone
 		}
+		if done {
+			c.end(outcome, false)
+			return x.seenOut(resp)
+		}
 		last.note(piece)
-		piece, err = resp.Next()
+		piece, err = src.Next()
 	}
 	if errors.Is(err, io.EOF) {
 		c.end(outcome, false)
@@ -95,6 +112,24 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 		return errClientGone
 	}
 	return nil
+}
+
+// doneGrace is how long an engine may take to end a stream that it has called done.
+const doneGrace = 100 * time.Millisecond
+
+// seenOut ends an answer whose last event is out. Whatever becomes of the engine's side
+// is no matter any more; if it ends soon, its connection can be used again.
+func (x *exchange) seenOut(resp *engine.Response) error {
+	if err := x.finish(); err != nil || resp.Ended() {
+		return err
+	}
+	t := time.AfterFunc(doneGrace, func() { x.ctx.end(left) })
+	defer t.Stop()
+	for {
+		if _, err := resp.Next(); err != nil {
+			return nil //nolint:nilerr // it was whole before
+		}
+	}
 }
 
 // outcomeOf is what an answer that came whole says about its worker.
@@ -118,7 +153,7 @@ func (x *exchange) broken(c *call, begun bool, err error) error {
 	if errors.Is(err, engine.ErrCanceled) { // another leg's failure ended this one
 		c.end(worker.Neutral, false)
 		if begun {
-			return brokenProblem(c, begun, errLegDropped)
+			return brokenProblem(c, begun, c.dropped())
 		}
 		return errLegDropped
 	}

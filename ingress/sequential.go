@@ -29,6 +29,7 @@ func (x *exchange) sequential(rt *route, r *http.Request, p *Plan) error {
 		x.timing.encoded = x.timing.next(x.elapsed())
 	}
 	var h handoff
+	x.rewrite = nil
 	if p.Prefill != nil {
 		h = x.handoffFrom(p.Prefill, id)
 		if err := x.prefill(rt, p.Prefill, &h, fields); err != nil {
@@ -39,6 +40,9 @@ func (x *exchange) sequential(rt *route, r *http.Request, p *Plan) error {
 			x.srv.metrics.pd.kvFailures.WithLabelValues(x.srv.metrics.pdLabels(p, x.query.model)...).Inc() // decode computes the prompt itself
 			x.srv.warnOnce(p.Prefill, "it does not say where its KV is",
 				"start its engine with a KV connector, such as NixlConnector")
+		}
+		if h.params != nil {
+			x.rewrite = x.countsCached(p.Prefill.cached)
 		}
 	}
 	edits := ownFields()
@@ -130,6 +134,7 @@ func (x *exchange) prefill(rt *route, c *call, h *handoff, fields []engine.Field
 		return legProblem(c, http.StatusBadGateway, "read_failed", "the answer of prefill worker "+c.pick.Worker.URL+" broke off: "+reason(err).Error(), true)
 	}
 	c.end(worker.Success, false)
+	c.cached = cachedOf(answer)
 	h.prefilled(answer, x.elapsed())
 	return nil
 }

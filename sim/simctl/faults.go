@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -126,7 +127,25 @@ type StreamFault struct {
 	// and waits SplitPause in between.
 	SplitAt    int      `json:"split_at,omitempty"`
 	SplitPause Duration `json:"split_pause,omitempty"`
+	// FailAfter has the engine fail after k events, and say so in an event.
+	FailAfter *int `json:"fail_after,omitempty"`
+	// Backwards sends the events of several answers the last answer's first.
+	Backwards bool `json:"backwards,omitempty"`
+	// Done is how the stream is closed, if not as usual.
+	Done Done `json:"done,omitempty"`
 }
+
+// Done is how a stream is closed.
+type Done string
+
+// The ways other than the usual one.
+const (
+	DoneNever  Done = "none"   // without a mark
+	DoneCRLF   Done = "crlf"   // with other line ends
+	DoneSplit  Done = "split"  // in two pieces
+	DoneQuoted Done = "quoted" // after the mark's text has come where it is none
+	DoneOpen   Done = "open"   // and then left open until the caller goes
+)
 
 // LoadsOverride replaces single numbers of the load report. It reaches both
 // /v1/loads and /metrics.
@@ -189,8 +208,11 @@ func (r Rule) validate() error {
 		return fmt.Errorf("path must begin with a slash, not %q", r.Match.Path)
 	}
 	if s := r.Stream; s != nil {
+		if !slices.Contains([]Done{"", DoneNever, DoneCRLF, DoneSplit, DoneQuoted, DoneOpen}, s.Done) {
+			return fmt.Errorf("stream.done must be none, crlf, split, quoted or open, not %q", s.Done)
+		}
 		negative := func(p *int) bool { return p != nil && *p < 0 }
-		if negative(s.Tokens) || negative(s.CutAfter) || negative(s.StallAfter) ||
+		if negative(s.Tokens) || negative(s.CutAfter) || negative(s.StallAfter) || negative(s.FailAfter) ||
 			s.MalformedAt < 0 || s.SplitAt < 0 || s.Gap < 0 || s.SplitPause < 0 {
 			return errors.New("the numbers of stream must not be negative")
 		}

@@ -1,6 +1,7 @@
 package simhttp
 
 import (
+	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -65,7 +66,12 @@ type events struct {
 	fault simctl.StreamFault
 	sent  int
 	open  bool
+	// failure is the event of a failure that a rule wants, which ends the stream.
+	failure func() []byte
 }
+
+// errFailed ends a stream that a rule has had fail.
+var errFailed = errors.New("the stream has failed")
 
 func (a *answer) events() *events {
 	ev := &events{answer: a}
@@ -107,6 +113,11 @@ func (ev *events) breakOff() {
 func (ev *events) send(frame []byte) error {
 	ev.begin()
 	f := &ev.fault
+	if k := f.FailAfter; k != nil && ev.sent >= *k {
+		_, _ = ev.Write(ev.failure())
+		ev.done()
+		return errFailed
+	}
 	if f.Gap > 0 {
 		if err := sleep(ev.req.Context(), time.Duration(f.Gap)); err != nil {
 			return err
@@ -142,6 +153,31 @@ func (ev *events) done() {
 	if ev.fault.SplitAt > 0 {
 		ev.flush()
 	}
-	_, _ = ev.Write([]byte("data: [DONE]\n\n"))
+	const mark = "data: [DONE]"
+	ends := "\n\n"
+	switch ev.fault.Done {
+	case simctl.DoneNever:
+		return
+	case simctl.DoneCRLF:
+		ends = "\r\n\r\n"
+	case simctl.DoneQuoted:
+		_, _ = ev.Write([]byte(`data: {"choices":[],"text":"data: [DONE]\n\ndata: [DONE]\r\n\r\n"}` + "\n\n: " + mark + ends))
+		ev.flush()
+	case simctl.DoneSplit:
+		_, _ = ev.Write([]byte(mark[:8]))
+		ev.flush()
+		if sleep(ev.req.Context(), time.Duration(ev.fault.SplitPause)) != nil {
+			return
+		}
+		_, _ = ev.Write([]byte(mark[8:] + ends))
+		ev.flush()
+		return
+	case simctl.DoneOpen:
+	}
+	_, _ = ev.Write([]byte(mark + ends))
 	ev.flush()
+	if ev.fault.Done == simctl.DoneOpen {
+		<-ev.req.Context().Done()
+		panic(http.ErrAbortHandler)
+	}
 }

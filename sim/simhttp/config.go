@@ -36,6 +36,9 @@ type Config struct {
 	EmbeddingDimensions int
 	// APIKey, if not empty, is demanded where the real engine demands it.
 	APIKey string
+	// HideCached leaves out of usages how much of the prompt was cached, as engines do
+	// unless they are told otherwise.
+	HideCached bool
 	// MaxBodyBytes bounds request bodies.
 	MaxBodyBytes int64
 	// Disagg is the engine's part among others.

@@ -22,9 +22,7 @@ func (s *Server) generate(a *answer, _ *http.Request, f *fields) {
 	} else {
 		t.prompts, t.batch = f.prompts(field)
 	}
-	if read[bool](f, "return_logprob") {
-		f.fail("return_logprob", "logprobs are not supported by the simulated engine")
-	}
+	probs := f.readLogprobs(len(t.prompts))
 
 	params := &fields{raw: read[map[string]json.RawMessage](f, "sampling_params"), err: f.err}
 	t.n = params.readN()
@@ -54,13 +52,15 @@ func (s *Server) generate(a *answer, _ *http.Request, f *fields) {
 		writeJSON(a, err.status, generateError(err))
 		return
 	}
-	s.perform(a, t, &generateFormat{task: t, clock: s.clock, arrived: s.clock()})
+	s.perform(a, t, &generateFormat{task: t, probs: probs, mode: s.cfg.Disagg.Mode, clock: s.clock, arrived: s.clock()})
 }
 
 // generateFormat renders SGLang's own answers. An event repeats the text from
 // the beginning, as SGLang does unless told otherwise.
 type generateFormat struct {
 	*task
+	probs   *logprobs
+	mode    Mode
 	clock   func() time.Time
 	arrived time.Time
 }
@@ -85,6 +85,7 @@ func (g *generateFormat) item(dst []byte, choice int, p progress) []byte {
 	dst = g.why(dst, a, p)
 	dst = fmt.Appendf(dst, `,"prompt_tokens":%d,"weight_version":"default","total_retractions":0,"completion_tokens":%d,"cached_tokens":%d`,
 		len(g.prompts[choice/g.n].tokens), p.tokens, p.cached)
+	dst = g.probs.append(dst, g.mode, g.n, choice, g.prompts[choice/g.n], a.Tokens[:p.tokens])
 	if p.done {
 		dst = fmt.Appendf(dst, `,"e2e_latency":%.6f`, g.clock().Sub(g.arrived).Seconds())
 	}

@@ -135,8 +135,12 @@ func (o *openAIFormat) why(dst []byte, choice int, p progress) []byte {
 }
 
 func (o *openAIFormat) usage(dst []byte, u usage) []byte {
-	return fmt.Appendf(dst, `"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d,"prompt_tokens_details":{"cached_tokens":%d}%s}`,
-		u.prompt, u.prompt+u.completion, u.completion, u.cached, o.dialect.usageTail)
+	details := "null"
+	if !o.hideCached {
+		details = fmt.Sprintf(`{"cached_tokens":%d}`, u.cached)
+	}
+	return fmt.Appendf(dst, `"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":%d,"prompt_tokens_details":%s%s}`,
+		u.prompt, u.prompt+u.completion, u.completion, details, o.dialect.usageTail)
 }
 
 func (o *openAIFormat) whole(t *task, states []progress) []byte {

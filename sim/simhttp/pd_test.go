@@ -381,3 +381,43 @@ func TestDifferentPrompts(t *testing.T) {
 	}
 	atRest(t, p, d)
 }
+
+// TestLogprobs: each number tells whose it is and where it stands.
+func TestLogprobs(t *testing.T) {
+	type meta struct {
+		Meta struct {
+			In  []json.RawMessage `json:"input_token_logprobs"`
+			Out []json.RawMessage `json:"output_token_logprobs"`
+			Top []json.RawMessage `json:"input_top_logprobs"`
+			IDs []json.RawMessage `json:"input_token_ids_logprobs"`
+		} `json:"meta_info"`
+	}
+	cfg := simtest.Config()
+	pd := simtest.StartPD(t, 1, 1, cfg)
+	one := simtest.Start(t, cfg)
+	body := `{"input_ids":[11,12,13],"return_logprob":true,"logprob_start_len":0,"top_logprobs_num":2,"token_ids_logprob":[5],"sampling_params":{"max_new_tokens":2,"temperature":0,"ignore_eos":true}}`
+	_, whole := callerOf(t, one).post("/generate", body)
+	p, d := both(t, pd.Prefill[0], pd.Decode[0], "/generate", with(t, body, bootstrap(pd.Prefill[0], 1)))
+	text := func(list []json.RawMessage) string {
+		var b strings.Builder
+		for _, m := range list {
+			b.Write(m)
+		}
+		return b.String()
+	}
+	const in = `[null,11,null][-1.00000100000000000000001,12,null][-1.00000200000000000000001,13,null]`
+	a, pa, da := decode[meta](t, whole).Meta, decode[meta](t, p.body).Meta, decode[meta](t, d.body).Meta
+	if text(a.In) != in || text(pa.In) != in || len(da.In)+len(da.Top)+len(da.IDs) != 0 {
+		t.Errorf("of the prompt: %s, prefill %s, decode %s", text(a.In), text(pa.In), text(da.In))
+	}
+	if len(a.Out) != 2 || text(a.Out) != text(da.Out) || len(pa.Out) != 1 || !strings.HasPrefix(text(pa.Out), "[-9.000000") {
+		t.Errorf("of the answer: %s, prefill %s, decode %s", text(a.Out), text(pa.Out), text(da.Out))
+	}
+	if text(pa.Top) != `null[[-3.00000100000000000000001,0,null],[-3.00000100000000000000001,1,null]][[-3.00000200000000000000001,0,null],[-3.00000200000000000000001,1,null]]` ||
+		text(pa.IDs) != `null[[-5.00000100000000000000001,5,null]][[-5.00000200000000000000001,5,null]]` {
+		t.Errorf("best %s, chosen %s", text(pa.Top), text(pa.IDs))
+	}
+	if _, some := callerOf(t, one).post("/generate", `{"text":["a","b"],"return_logprob":[false,true]}`); strings.Count(some, "input_token_logprobs") != 1 {
+		t.Errorf("one of two: %s", some)
+	}
+}

@@ -41,7 +41,7 @@ func TestRefusals(t *testing.T) {
 		{"min above max", simhttp.VLLM, chat, `{"min_tokens":9,"max_tokens":3,` + hello + `}`, 400, `min_tokens`},
 		{"logprobs", simhttp.SGLang, chat, `{"logprobs":true,` + hello + `}`, 400, `not supported`},
 		{"logprobs", simhttp.VLLM, comp, `{"logprobs":1,"prompt":"a"}`, 400, `not supported`},
-		{"logprobs", simhttp.SGLang, gen, `{"return_logprob":true,"text":"a"}`, 400, `not supported`},
+		{"logprobs of another batch", simhttp.SGLang, gen, `{"return_logprob":[true],"text":["a","b"]}`, 400, `return_logprob: 1 values for 2 prompts`},
 		{"prompt too long", simhttp.SGLang, comp, `{"prompt":"` + long + `"}`, 400, `longer than the model's context length (100 tokens)`},
 		{"prompt too long", simhttp.VLLM, comp, `{"prompt":"` + long + `"}`, 400, `maximum context length is 100 tokens`},
 		{"answer too long", simhttp.SGLang, gen, `{"text":"a","sampling_params":{"max_new_tokens":100}}`, 400, `maximum context length of 100`},

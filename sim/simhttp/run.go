@@ -120,6 +120,9 @@ func submitFault(err error) *apiError {
 // stream sends one event per token as the engine produces them.
 func (s *Server) stream(a *answer, t *task, f format, j *job, arrived time.Time) {
 	ev := a.events()
+	ev.failure = func() []byte {
+		return f.failed(nil, &apiError{status: http.StatusInternalServerError, message: "The engine has failed, as it was told to."})
+	}
 	if s.dialect.headersFirst {
 		ev.begin()
 	}
@@ -141,10 +144,14 @@ func (s *Server) stream(a *answer, t *task, f format, j *job, arrived time.Time)
 			return
 		}
 		states = j.progress(states)
-		for i, p := range states {
+		for i := range states {
+			if ev.fault.Backwards {
+				i = len(states) - 1 - i
+			}
 			if ended[i] {
 				continue
 			}
+			p := states[i]
 			frames := choiceFrames{events: ev, format: f, task: t, buf: frame[:0]}
 			if frames.send(i, p, &sent[i]) != nil {
 				return
@@ -155,7 +162,9 @@ func (s *Server) stream(a *answer, t *task, f format, j *job, arrived time.Time)
 				left--
 			}
 		}
-		ev.flush()
+		if ev.open { // flushing before would send a head without its fields
+			ev.flush()
+		}
 	}
 	s.stats.observe(t, states, arrived, s.clock())
 	if frame = f.closing(frame[:0], states); len(frame) > 0 && ev.send(frame) != nil {

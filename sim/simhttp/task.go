@@ -24,6 +24,8 @@ type task struct {
 	mergeLast bool // the last token and the finish reason are one event
 	echo      bool
 
+	hideCached bool // in the usage
+
 	answers []simtext.Answer // per choice
 
 	media    []simtext.Media
@@ -160,7 +162,7 @@ func (s *Server) decodeOpenAI(f *fields, prefix string, header string) *task {
 		stream:   read[bool](f, "stream"),
 		echo:     read[bool](f, "echo"),
 
-		mergeLast: s.dialect.mergeLast,
+		mergeLast: s.dialect.mergeLast, hideCached: s.cfg.HideCached,
 	}
 	t.sampling.MinTokens = read[int](f, "min_tokens")
 	t.sampling.KeepStop = read[bool](f, "include_stop_str_in_output") || read[bool](f, "no_stop_trim")

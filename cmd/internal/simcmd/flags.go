@@ -54,6 +54,7 @@ func flags() []cli.Flag {
 		&cli.IntFlag{Category: engine, Name: "max-queue", Value: d.Core.MaxQueue, Usage: "`NUMBER` of sequences that may wait; 0 is no limit"},
 		&cli.IntFlag{Category: engine, Name: "answer-min-tokens", Value: d.Lengths.Min, Usage: "`TOKENS` of the shortest natural answer"},
 		&cli.IntFlag{Category: engine, Name: "answer-max-tokens", Value: d.Lengths.Max, Usage: "`TOKENS` of the longest natural answer"},
+		&cli.BoolFlag{Category: engine, Name: "hide-cached-tokens", Usage: "leave out of usages how much of the prompt was cached, as real engines do unless told otherwise"},
 		&cli.IntFlag{Category: engine, Name: "embedding-dimensions", Value: d.EmbeddingDimensions, Usage: "`NUMBER` of values in an embedding"},
 		&cli.Int64Flag{Category: engine, Name: "max-body-bytes", Value: d.MaxBodyBytes, Usage: "`BYTES` of the largest request body"},
 
@@ -129,6 +130,7 @@ func engineConfig(c *cli.Context) simhttp.Config {
 	cfg.Model = c.String("model")
 	cfg.APIKey = c.String("api-key")
 	cfg.TimeScale = c.Float64("time-scale")
+	cfg.HideCached = c.Bool("hide-cached-tokens")
 	cfg.EmbeddingDimensions = c.Int("embedding-dimensions")
 	cfg.MaxBodyBytes = c.Int64("max-body-bytes")
 	cfg.Lengths.Min, cfg.Lengths.Max = c.Int("answer-min-tokens"), c.Int("answer-max-tokens")
