@@ -38,7 +38,7 @@ func (x *exchange) sequential(rt *route, r *http.Request, p *Plan) error {
 			edits = append(edits, body.Set(fieldKV, params))
 		}
 	}
-	err := x.decode(p.Decode, request{path: rt.path, fields: fields, body: x.query.body.Edit(edits...), bound: true})
+	err := x.decode(p.Decode, request{path: rt.engine(), fields: fields, body: x.query.body.Edit(edits...), bound: true})
 	if err != nil && p.Prefill != nil && !x.headSent {
 		x.srv.metrics.pd.abandoned.Inc() // over HTTP the engine cannot be told
 	}
@@ -68,8 +68,8 @@ var remoteDecode = []byte(`{"do_remote_decode":true,"do_remote_prefill":false}`)
 // it, or nil when the engine did not say.
 func (x *exchange) prefill(rt *route, c *call, fields []engine.Field) ([]byte, error) {
 	resp, err := c.send(&x.ctx, request{
-		path: rt.path, fields: fields, bound: true,
-		body: x.query.body.Edit(append(oneToken(&x.query.body), body.Set(fieldKV, remoteDecode))...),
+		path: rt.engine(), fields: fields, bound: true,
+		body: x.query.body.Edit(append(oneToken(rt.engine(), &x.query.body), body.Set(fieldKV, remoteDecode))...),
 	})
 	if err != nil {
 		return nil, err
@@ -96,12 +96,19 @@ func (x *exchange) prefill(rt *route, c *call, fields []engine.Field) ([]byte, e
 	return members[fieldKV], nil
 }
 
-// oneToken makes a body ask for the prompt's work alone: a single token, whole.
-func oneToken(b *body.Body) []body.Edit {
+// responsesPath has a name of its own for the limit of an answer.
+const responsesPath = "/v1/responses"
+
+// oneToken makes a body for a path ask for the prompt's work alone: a single token,
+// whole.
+func oneToken(path string, b *body.Body) []body.Edit {
 	one := []byte("1")
 	edits := append(ownFields(), body.Set("stream", []byte("false")), body.Remove("stream_options"), body.Remove("min_tokens"))
 	if _, ok := b.N(); ok {
 		edits = append(edits, body.Set("n", one))
+	}
+	if path == responsesPath {
+		return append(edits, body.Set("max_output_tokens", one))
 	}
 	if b.Field(body.KeyMaxCompletionTokens).Present() {
 		return append(edits, body.Set("max_completion_tokens", one), body.Remove("max_tokens"))

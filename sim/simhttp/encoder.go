@@ -104,6 +104,9 @@ func (s *Server) readMedia(f *fields, t *task, messages []simtext.Message) {
 	if s.cfg.Disagg.encodesOnly() && len(media) == 0 {
 		f.fail("messages", "this engine encodes media, and the request has none")
 	}
+	if s.cfg.Disagg.encodesOnly() && s.faults.get().Strict {
+		s.checkPrimer(f, messages)
+	}
 }
 
 // refuseEncoder refuses what an encoder cannot do: anything but a chat of one

@@ -264,6 +264,8 @@ func (s *Server) freshID() string { return simtext.HashID(s.cfg.Name, s.ids.Add(
 func (s *Server) routes() {
 	s.mux.HandleFunc("POST /v1/chat/completions", s.inference(s.chat))
 	s.mux.HandleFunc("POST /v1/completions", s.inference(s.completions))
+	s.mux.HandleFunc("POST /v1/messages", s.inference(s.messages))
+	s.mux.HandleFunc("POST /v1/responses", s.inference(s.responses))
 	s.mux.HandleFunc("POST /v1/embeddings", s.inference(s.embeddings))
 	s.mux.HandleFunc("GET /v1/models", s.models)
 	s.mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
