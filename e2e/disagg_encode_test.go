@@ -90,6 +90,12 @@ func TestDisaggEncode(t *testing.T) {
 			row{"11_types_and_order", func(t *testing.T, f *legFleet) { f.primes(t) }},
 		)
 	})
+	t.Run("fallback", func(t *testing.T) {
+		parallel(t)
+		l := encoding(1, append([]string{"--encode-fallback", "prefill"}, once...)...)
+		l.cfg = nil
+		l.rows(t, row{"F22_prefill_encodes_what_it_takes", func(t *testing.T, f *legFleet) { f.fallsBack(t) }})
+	})
 	t.Run("many", func(t *testing.T) {
 		parallel(t)
 		encoding(3).rows(t,
@@ -128,6 +134,42 @@ func TestDisaggEncode(t *testing.T) {
 			row{"11_same_content_same_encoder", func(t *testing.T, f *legFleet) { f.agrees(t) }},
 		)
 	})
+}
+
+// fallsBack takes the encoders away from a gateway that may fall back on prefill.
+func (f *legFleet) fallsBack(t *testing.T) {
+	t.Helper()
+	lacks := func(body string) {
+		t.Helper()
+		f.fails(t, do(t, http.MethodPost, f.url+chatPath, body), http.StatusServiceUnavailable, "no_available_workers", "no encode worker")
+	}
+	const video = `{"model":"sim","max_tokens":5,"messages":[{"role":"user","content":[{"type":"video_url","video_url":{"url":"http://media.invalid/a.mp4"}}]}]}`
+	f.without(t, "encode")
+	lacks(showing(drawing(1))) // prefill has not said what it takes
+	f.nobodySaw(t)
+	prefill := f.pd.Prefill[0]
+	f.without(t, "prefill")
+	f.add(prefill.URL, `,"worker_type":"prefill","labels":{"accepted_media":"image, audio"}`)
+	var a answer
+	await(t, "prefill to be back", func() bool {
+		a = do(t, http.MethodPost, f.url+chatPath, showing(drawing(1)))
+		return a.status == http.StatusOK
+	})
+	f.says("media go to prefill workers")
+	if n := total(t, f.metrics, "smg_pd_encode_fallback_total"); n < 1 {
+		t.Errorf("%v fallbacks are counted", n)
+	}
+	if tr, err := prefill.Transfers(t.Context()); err != nil || tr.Encoded == 0 {
+		t.Errorf("prefill: %+v, %v", tr, err)
+	}
+	lacks(video)
+	f.join("encode", f.pd.Encode[0])
+	f.usable(t)
+	await(t, "an encoder to be asked again", func() bool {
+		a = do(t, http.MethodPost, f.url+chatPath, showing(drawing(2)))
+		return a.status == http.StatusOK && len(f.seen(t, "encode", chatPath)) > 0
+	})
+	f.says("media go to encode workers again")
 }
 
 // encodeFails asks about a picture, and wants it to fail at once, with nobody but

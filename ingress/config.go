@@ -94,7 +94,11 @@ type Config struct {
 }
 
 // PDConfig is what an operator decides about requests that several workers share.
-type PDConfig struct{}
+type PDConfig struct {
+	// EncodeOnPrefill leaves media to the prefill worker where no encode worker is
+	// available for them.
+	EncodeOnPrefill bool
+}
 
 // DefaultConfig is the configuration of a gateway that was given no flags.
 func DefaultConfig() Config {

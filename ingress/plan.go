@@ -166,6 +166,7 @@ func (x *exchange) askAll(p *Plan, tried []worker.ID) {
 func (x *exchange) judge(rt *route, p *Plan) error {
 	for _, check := range [...]func(*exchange, *route, *Plan) error{
 		(*exchange).spared,
+		(*exchange).fallback,
 		(*exchange).picked,
 		(*exchange).together,
 		(*exchange).fit,

@@ -49,6 +49,7 @@ type Server struct {
 	metrics    *metrics
 	rooms      *bootstrap.Rooms
 	complaints complaints
+	encodeless atomic.Bool    // media go to prefill workers, see fallback
 	trailing   sync.WaitGroup // calls that outlive their requests for a moment
 	routes     map[string]*route
 	keyHeaders []string

@@ -20,6 +20,7 @@ var (
 // Item is one image, video or sound.
 type Item struct {
 	Part []byte // JSON text: the part of a chat that it is
+	Kind string // image, video or audio
 	// Hash names the content: SHA-256 of type, a zero byte, and URL or data URL, in
 	// lower-case hex. It does not depend on how the JSON is written.
 	Hash string
@@ -85,20 +86,20 @@ func itemOf(raw json.RawMessage) (Item, bool, error) {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return Item{}, false, mediaError("a part of a message cannot be read: " + err.Error())
 	}
-	var content string
+	var content, kind string
 	var from *mediaURL
 	switch p.Type {
 	case "image_url":
-		from = p.ImageURL
+		kind, from = "image", p.ImageURL
 	case "video_url":
-		from = p.VideoURL
+		kind, from = "video", p.VideoURL
 	case "audio_url":
-		from = p.AudioURL
+		kind, from = "audio", p.AudioURL
 	case "input_audio":
 		if p.Audio == nil {
 			return Item{}, false, mediaError("a part of type input_audio has no input_audio")
 		}
-		content = "data:audio/" + p.Audio.Format + ";base64," + p.Audio.Data
+		kind, content = "audio", "data:audio/"+p.Audio.Format+";base64,"+p.Audio.Data
 	default:
 		return Item{}, false, nil
 	}
@@ -108,7 +109,7 @@ func itemOf(raw json.RawMessage) (Item, bool, error) {
 	if content == "" {
 		return Item{}, false, mediaError(fmt.Sprintf("a part of type %s has no URL", p.Type))
 	}
-	return Item{Part: raw, Hash: contentHash(p.Type, content)}, true, nil
+	return Item{Part: raw, Kind: kind, Hash: contentHash(p.Type, content)}, true, nil
 }
 
 func contentHash(kind, url string) string {

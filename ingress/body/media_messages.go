@@ -39,5 +39,5 @@ func blockItem(raw json.RawMessage) (Item, bool, error) {
 		return Item{}, false, nil // the engine knows what it is
 	}
 	part := AppendString([]byte(`{"type":"image_url","image_url":{"url":`), url)
-	return Item{Part: append(part, "}}"...), Hash: contentHash("image_url", url)}, true, nil
+	return Item{Part: append(part, "}}"...), Kind: "image", Hash: contentHash("image_url", url)}, true, nil
 }

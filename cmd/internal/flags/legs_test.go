@@ -41,6 +41,8 @@ func legLines() []lineCase {
 		{"35_decode_passthrough", pd + "--decode-policy passthrough", 2, []string{"passthrough is for a single worker", "--decode-policy passthrough"}},
 		{"35_unknown", pd + "--prefill-policy fastest", 2, append(legPolicies(), `"fastest" is not a known policy of a leg`)},
 		{"36_encode_least_load", epd + "--encode-policy least_load", 2, append(encodePolicies(), "--encode-policy least_load")},
+		{"encode_fallback", epd + "--encode-fallback prefill", 0, nil},
+		{"encode_fallback_unknown", epd + "--encode-fallback decode", 2, []string{`"decode" is not a known fallback of the encode leg`, "use one of none, prefill"}},
 		{"38_retries_zero", "launch --retry-max-retries 0", 1, []string{"--retry-max-retries 0", "--disable-retries"}},
 		{"38_retries_off", "launch --retry-max-retries 0 --disable-retries", 0, nil},
 		{"V27_first_wait", "launch --retry-initial-backoff-ms 0", 1, []string{"--retry-initial-backoff-ms 0"}},

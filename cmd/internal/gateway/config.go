@@ -39,8 +39,8 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 }
 
 // sharingConfig is what the flags of table_pd.go decide about the API.
-func sharingConfig(*flags.Sharing) ingress.PDConfig {
-	return ingress.PDConfig{}
+func sharingConfig(s *flags.Sharing) ingress.PDConfig {
+	return ingress.PDConfig{EncodeOnPrefill: s.EncodeOnPrefill()}
 }
 
 // modeOf is the mode in the API's terms.
