@@ -19,7 +19,7 @@ func (s *Sharing) EncodeOnPrefill() bool { return s.EncodeFallback == worker.Pre
 func sharingTable() []Def {
 	return []Def{
 		{
-			Name: "encode-fallback", Kind: Scalar, Value: "LEG", Default: noFallback, Group: groupLegs, In: gateway | InIngress,
+			Name: "encode-fallback", Kind: Scalar, Value: "LEG", Default: noFallback, Group: groupLegs, In: serving,
 			Help: "Who gets media for which no encode worker is available: none, or a prefill worker whose label accepted_media has their type.",
 			set: setEnum(func(s *Serve) *string { return &s.Sharing.EncodeFallback }, "fallback of the encode leg",
 				[]string{noFallback, worker.Prefill.String()}),
