@@ -96,6 +96,23 @@ func TestDisaggEncode(t *testing.T) {
 		l.cfg = nil
 		l.rows(t, row{"F22_prefill_encodes_what_it_takes", func(t *testing.T, f *legFleet) { f.fallsBack(t) }})
 	})
+	t.Run("sglang", func(t *testing.T) {
+		parallel(t)
+		l := legs{kind: simhttp.SGLang, roles: roles{encode: 2, prefill: 1, decode: 1}, args: once, charging: true}
+		l.cfg = func(c *simhttp.Config) { c.Disagg.EncoderTimeout = time.Second }
+		l.rows(t,
+			row{"11_prefill_asks_encoders_itself", func(t *testing.T, f *legFleet) { f.servesSelf(t) }},
+			row{"11_the_gateway_need_not_know_them", func(t *testing.T, f *legFleet) {
+				f.without(t, "encode")
+				f.servesSelf(t)
+			}},
+			row{"11_encoders_that_fail_are_prefills_failure", func(t *testing.T, f *legFleet) {
+				f.faults(t, "encode", simctl.Faults{Rules: []simctl.Rule{{Match: simctl.Match{Path: "/encode"}, Status: http.StatusServiceUnavailable}}})
+				f.fails(t, do(t, http.MethodPost, f.url+chatPath, showing(drawing(1))), http.StatusRequestTimeout, "prefill_upstream_error", "Timeout waiting for image embedding")
+				f.charges(t, "prefill 0")
+			}},
+		)
+	})
 	t.Run("many", func(t *testing.T) {
 		parallel(t)
 		encoding(3).rows(t,
@@ -134,6 +151,40 @@ func TestDisaggEncode(t *testing.T) {
 			row{"11_same_content_same_encoder", func(t *testing.T, f *legFleet) { f.agrees(t) }},
 		)
 	})
+}
+
+// servesSelf asks about pictures, of whose encoding the gateway must keep out.
+func (f *legFleet) servesSelf(t *testing.T) {
+	t.Helper()
+	encoded := func() (n uint64) {
+		for _, e := range f.pd.Encode {
+			tr, err := e.Transfers(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += tr.Encoded
+		}
+		return n
+	}
+	before, hits := encoded(), f.pd.Prefill[0]
+	for n := range 3 {
+		a := do(t, http.MethodPost, f.url+chatPath, showing(drawing(n), drawing(n+100)))
+		if a.status != http.StatusOK {
+			t.Errorf("status %d: %s", a.status, a.body)
+		}
+	}
+	if tr, err := hits.Transfers(t.Context()); err != nil || tr.EmbeddingHits < 6 || tr.EmbeddingMisses != 0 {
+		t.Errorf("prefill: %+v, %v", tr, err)
+	}
+	if encoded() == before {
+		t.Error("encoders have encoded nothing")
+	}
+	for _, r := range f.seen(t, "encode", "") {
+		if r.Path == chatPath || r.Header.Get("X-Request-Id") != "" {
+			t.Errorf("the gateway has asked an encoder: %+v", r)
+		}
+	}
+	f.charges(t)
 }
 
 // fallsBack takes the encoders away from a gateway that may fall back on prefill.

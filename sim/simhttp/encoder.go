@@ -126,6 +126,9 @@ func (s *Server) refuseEncoder(t *task) *apiError {
 // see gets the embeddings of all media of t: those it has, those that encoders
 // have, and the rest by its own work, unless that is forbidden.
 func (s *Server) see(ctx context.Context, t *task) *apiError {
+	if s.cfg.Disagg.LanguageOnly {
+		return s.askEncoders(ctx, t)
+	}
 	var missing []string
 	for _, m := range t.media {
 		hash := m.Hash()

@@ -40,6 +40,8 @@ type Server struct {
 	rooms         *rooms
 	leases        *leases
 	embeds        *embedCache
+	destinations  destinations
+	receivers     receivers
 	transfers     transferStats
 	bootstrapping atomic.Int64 // sequences that wait for a decode engine
 
@@ -89,8 +91,12 @@ func New(cfg Config, clock func() time.Time, log *slog.Logger) (*Server, error) 
 	}
 	s.leases = newLeases(cfg.Disagg.Lease, s.expire)
 	s.conns = newConnTable(clock, func() time.Duration { return time.Duration(s.faults.get().KeepAlive) })
-	s.routes()
-	s.dialect.routes(s, s.mux)
+	if cfg.Disagg.EncoderOnly {
+		s.sgEncoderRoutes(s.mux)
+	} else {
+		s.routes()
+		s.dialect.routes(s, s.mux)
+	}
 	s.controlRoutes()
 	if cfg.Disagg.ECRole == ECProducer {
 		s.encoderRoutes()

@@ -76,7 +76,7 @@ func legLines() []lineCase {
 		{"71_args_unclosed", sim + "--prefill-replicas 1 --decode-replicas 1 --decode-args 'SECRET", 2, []string{"a quote is not closed", "--decode-args\n"}},
 		{"71_args_missing", sim + "--prefill-replicas 1 --decode-replicas 1 --decode-args -- x", 2, []string{"a value is missing"}},
 		{"71_llamacpp", "serve --backend llamacpp --model m.gguf --prefill-replicas 1 --decode-replicas 1", 2, []string{"llamacpp has no prefill/decode roles"}},
-		{"71_encoders_of_sglang", sim + "--prefill-replicas 1 --decode-replicas 1 --encode-replicas 1 --engine sglang", 2, []string{"no encoders", "--engine vllm"}},
+		{"71_encoders_of_sglang", sim + "--prefill-replicas 1 --decode-replicas 1 --encode-replicas 1 --engine sglang", 0, nil},
 		{"71_two_kinds", sim + "--prefill-replicas 1 --decode-replicas 1 --prefill-args --engine=vllm", 2, []string{"two kinds"}},
 		{"71_unknown_kind", sim + "--prefill-replicas 1 --decode-replicas 1 --engine foo", 2, []string{`"foo" is no kind`, "--engine foo"}},
 		{"71_flag_of_serve", "launch --prefill-replicas 2", 2, []string{"--prefill-replicas is a flag of smg serve"}},
