@@ -45,7 +45,7 @@ func (s *Server) responses(a *answer, r *http.Request, f *fields) {
 	if !s.accept(a, t, f, f.limit("max_output_tokens", "", -1)) {
 		return
 	}
-	s.perform(a, t, &responsesFormat{task: t, kvParams: s.dialect.kvParams, created: s.clock().Unix()})
+	s.perform(a, t, &responsesFormat{task: t, dialect: &s.dialect, created: s.clock().Unix()})
 }
 
 // converse makes a conversation, or why there is none, the prompt of t.
@@ -158,8 +158,8 @@ func (m *messagesFormat) closing(dst []byte, _ []progress) []byte { return dst }
 // responsesFormat renders OpenAI's responses.
 type responsesFormat struct {
 	*task
-	kvParams bool
-	created  int64
+	dialect *dialect
+	created int64
 }
 
 func (o *responsesFormat) response(states []progress) map[string]any {
@@ -186,7 +186,7 @@ func (o *responsesFormat) response(states []progress) map[string]any {
 
 func (o *responsesFormat) whole(_ *task, states []progress) []byte {
 	out := o.response(states)
-	if o.kvParams {
+	if o.dialect.kvParams {
 		out["kv_transfer_params"] = json.RawMessage(nil)
 		if o.kvAnswer != nil {
 			out["kv_transfer_params"] = json.RawMessage(o.kvAnswer)
@@ -213,7 +213,7 @@ func (o *responsesFormat) last(dst []byte, choice int, p progress, merged bool) 
 }
 
 func (o *responsesFormat) failed(dst []byte, e *apiError) []byte {
-	return event(dst, "error", map[string]any{"code": e.kind(), "message": e.message})
+	return fmt.Appendf(dst, "data: %s\n\n", encoded(o.dialect.streamError(e)))
 }
 
 func (o *responsesFormat) closing(dst []byte, _ []progress) []byte { return dst }
