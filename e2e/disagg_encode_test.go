@@ -96,6 +96,18 @@ func TestDisaggEncode(t *testing.T) {
 		l.cfg = nil
 		l.rows(t, row{"F22_prefill_encodes_what_it_takes", func(t *testing.T, f *legFleet) { f.fallsBack(t) }})
 	})
+	t.Run("hurried", func(t *testing.T) {
+		parallel(t)
+		encoding(1, "--request-timeout-secs", "1").rows(t, row{"F21_an_encoder_says_nothing", func(t *testing.T, f *legFleet) {
+			f.faults(t, "encode", simctl.Faults{Rules: []simctl.Rule{{Match: simctl.Match{Path: chatPath}, Hold: true}}})
+			f.encodeFails(t, http.StatusGatewayTimeout, "request_timeout")
+			f.closedWithin(t, "encode", chatPath, 5*time.Second)
+			if n := len(f.seen(t, "encode", chatPath)); n != 1 {
+				t.Errorf("%d primers, want 1", n)
+			}
+			f.charges(t, "encode 0")
+		}})
+	})
 	t.Run("sglang", func(t *testing.T) {
 		parallel(t)
 		l := legs{kind: simhttp.SGLang, roles: roles{encode: 2, prefill: 1, decode: 1}, args: once, charging: true}
