@@ -3,6 +3,7 @@ package ingress
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"smg/worker"
@@ -16,7 +17,7 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 	retry := &x.srv.cfg.Retry
 	replans := 1 // for connections that died unused and workers that were restarted, not charged as attempts
 	for n := 0; ; n++ {
-		x.last = n+1 >= retry.Attempts
+		x.attempt, x.last = n+1, n+1 >= retry.Attempts
 		x.timing.begin(x.elapsed())
 		plan, err := x.plan(rt, tried)
 		if err == nil {
@@ -46,7 +47,7 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 		}
 		leg := p.leg
 		if x.last {
-			x.srv.metrics.exhausted(leg, rt)
+			x.exhausted(leg, rt)
 			return err
 		}
 		x.srv.metrics.retrying(leg, rt)
@@ -54,6 +55,15 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 			return contextProblem(&x.ctx, "the next attempt was awaited")
 		}
 	}
+}
+
+// attemptsHeader tells a client that its request was tried as often as allowed.
+const attemptsHeader = "X-Smg-Attempts"
+
+// exhausted counts a request that has used up its attempts, and tells its client so.
+func (x *exchange) exhausted(leg worker.Leg, rt *route) {
+	x.srv.metrics.exhausted(leg, rt)
+	x.w.Header().Set(attemptsHeader, strconv.Itoa(x.attempt))
 }
 
 // pause waits for d and says whether the request is still wanted.

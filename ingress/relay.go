@@ -32,7 +32,7 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 			c.end(outcomeOf(resp.Status), false)
 			return &problem{status: resp.Status, code: "upstream_error", retryable: true, message: "worker " + url + " answered " + resp.Reason}
 		}
-		x.srv.metrics.exhausted(c.leg(), x.query.route)
+		x.exhausted(c.leg(), x.query.route)
 	}
 	piece, err := resp.Next()
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -227,7 +227,7 @@ func dropNamed(h http.Header, options string) {
 func dropsToClient(canonical string) bool {
 	switch canonical {
 	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Trailers",
-		"Transfer-Encoding", "Upgrade", "Host", "Content-Length", "X-Smg-Error-Code", "X-Smg-Routed-Worker-Id", "X-Smg-Degraded":
+		"Transfer-Encoding", "Upgrade", "Host", "Content-Length", "X-Smg-Error-Code", "X-Smg-Routed-Worker-Id", "X-Smg-Degraded", attemptsHeader:
 		return true
 	}
 	return false
