@@ -22,6 +22,7 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 		plan, err := x.plan(rt, tried)
 		if err == nil {
 			x.timing.selected = x.timing.next(x.elapsed())
+			x.timing.dispatched = x.timing.step
 			err = x.dispatch(rt, r, plan)
 		}
 		if err == nil || x.headSent {
@@ -32,6 +33,7 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 			return err
 		}
 		if plan != nil {
+			x.srv.metrics.unmet(plan, p, x.query.model)
 			for c := range plan.calls() {
 				tried = append(tried, c.pick.Worker.ID)
 			}
@@ -92,5 +94,9 @@ func (x *exchange) dispatch(rt *route, r *http.Request, p *Plan) error {
 	if err := x.outdated(p); err != nil {
 		return err
 	}
-	return protocolOf(p)(x, rt, r, p)
+	err := protocolOf(p)(x, rt, r, p)
+	if err == nil && p.Decode.leg() == worker.Decode {
+		x.srv.metrics.answered(p, x.query.model, &x.timing)
+	}
+	return err
 }

@@ -198,7 +198,8 @@ func (x *exchange) writeHead(resp *engine.Response, url string, sse bool, length
 	own := values[len(resp.Fields):]
 	own[0] = url
 	h["X-Smg-Routed-Worker-Id"] = own[:1:1]
-	own[1] = x.timing.header(x.elapsed())
+	x.timing.headed = x.elapsed()
+	own[1] = x.timing.header(x.timing.headed)
 	if engines := h[timingHeader]; engines == nil {
 		h[timingHeader] = own[1:2:2]
 	} else {
