@@ -85,7 +85,7 @@ func told(first, s *worker.Spec) string {
 	if first == nil {
 		return ""
 	}
-	return taken(first, s)
+	return "bootstrap_port_conflict: " + first.URL + " has the bootstrap address " + s.BootstrapHost + ":" + strconv.Itoa(int(s.BootstrapPort)) + " already"
 }
 
 // others are all workers but one that have a place in the order of workers: those
@@ -159,29 +159,4 @@ func (r *Registrar) tell(s *worker.Spec) {
 	}
 	r.log.Warn("worker will not be chosen", slog.String("worker", s.URL), slog.String("reason", s.Conflict),
 		slog.String("hint", "start one of the two engines with another bootstrap port, or label both "+sharedLabel+"=true if they share a server"))
-}
-
-// Planned are the workers that the command line names as they will be registered, in
-// order, as far as that is known without asking them. Conflict is set where an earlier
-// one has the bootstrap address.
-func Planned(candidates []Candidate) ([]*worker.Spec, error) {
-	var all []*worker.Spec
-	for _, c := range candidates {
-		s, err := specOf(c)
-		if err != nil {
-			return nil, err
-		}
-		for _, earlier := range all {
-			if s.Conflict == "" && sameAddress(earlier, s) {
-				s.Conflict = taken(earlier, s)
-			}
-		}
-		all = append(all, s)
-	}
-	return all, nil
-}
-
-// taken words that the bootstrap address of s is another's.
-func taken(first, s *worker.Spec) string {
-	return "bootstrap_port_conflict: " + first.URL + " has the bootstrap address " + s.BootstrapHost + ":" + strconv.Itoa(int(s.BootstrapPort)) + " already"
 }
