@@ -76,6 +76,10 @@ e2e: build ## the end-to-end tests alone, on the built programs
 chaos: build ## break a site of ingresses, selectors, engines and NATS servers under load, and check that it heals (8 minutes); CHAOS="-h" lists its flags
 	$(GO) run ./e2e/chaos $(CHAOS)
 
+.PHONY: chaos-legs
+chaos-legs: build ## kill, stop and restart encode, prefill and decode engines under 10,000 requests, and check that none hangs, is mixed with another or leaves something (1 minute); CHAOS="-engine sglang -topology split -seed 7"
+	$(GO) run ./e2e/chaos -site legs $(CHAOS)
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME
 	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | while IFS=: read -r file name; do \

@@ -215,6 +215,13 @@ func TestDisagg(t *testing.T) {
 					t.Errorf("stream %q: got %v, want an error that names the leg and says %s", stream, err, c.says)
 				}
 			}
+			want := 0.0 // SGLang's legs did not meet; vLLM's decode did not get what prefill has
+			if c.kind == simhttp.SGLang {
+				want = 2
+			}
+			if n := total(t, g.metrics, "smg_pd_bootstrap_failures_total"); n != want {
+				t.Errorf("%v bootstrap failures are counted, want %v", n, want)
+			}
 			await(t, "the counts to fall to 0", func() bool { return total(t, g.metrics, "smg_worker_requests_active") == 0 })
 			for _, e := range pd.All() {
 				if l, err := e.WaitIdle(t.Context()); err != nil {

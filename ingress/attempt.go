@@ -3,6 +3,7 @@ package ingress
 import (
 	"errors"
 	"net/http"
+	"strconv"
 	"time"
 
 	"smg/worker"
@@ -16,11 +17,12 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 	retry := &x.srv.cfg.Retry
 	replans := 1 // for connections that died unused and workers that were restarted, not charged as attempts
 	for n := 0; ; n++ {
-		x.last = n+1 >= retry.Attempts
+		x.attempt, x.last = n+1, n+1 >= retry.Attempts
 		x.timing.begin(x.elapsed())
 		plan, err := x.plan(rt, tried)
 		if err == nil {
 			x.timing.selected = x.timing.next(x.elapsed())
+			x.timing.dispatched = x.timing.step
 			err = x.dispatch(rt, r, plan)
 		}
 		if err == nil || x.headSent {
@@ -31,6 +33,7 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 			return err
 		}
 		if plan != nil {
+			x.srv.metrics.unmet(plan, p, x.query.model)
 			for c := range plan.calls() {
 				tried = append(tried, c.pick.Worker.ID)
 			}
@@ -46,7 +49,7 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 		}
 		leg := p.leg
 		if x.last {
-			x.srv.metrics.exhausted(leg, rt)
+			x.exhausted(leg, rt)
 			return err
 		}
 		x.srv.metrics.retrying(leg, rt)
@@ -54,6 +57,15 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 			return contextProblem(&x.ctx, "the next attempt was awaited")
 		}
 	}
+}
+
+// attemptsHeader tells a client that its request was tried as often as allowed.
+const attemptsHeader = "X-Smg-Attempts"
+
+// exhausted counts a request that has used up its attempts, and tells its client so.
+func (x *exchange) exhausted(leg worker.Leg, rt *route) {
+	x.srv.metrics.exhausted(leg, rt)
+	x.w.Header().Set(attemptsHeader, strconv.Itoa(x.attempt))
 }
 
 // pause waits for d and says whether the request is still wanted.
@@ -82,5 +94,9 @@ func (x *exchange) dispatch(rt *route, r *http.Request, p *Plan) error {
 	if err := x.outdated(p); err != nil {
 		return err
 	}
-	return protocolOf(p)(x, rt, r, p)
+	err := protocolOf(p)(x, rt, r, p)
+	if err == nil && p.Decode.leg() == worker.Decode {
+		x.srv.metrics.answered(p, x.query.model, &x.timing)
+	}
+	return err
 }

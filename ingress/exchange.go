@@ -23,7 +23,8 @@ type exchange struct {
 	query    query
 	id       string // the request's, once it is needed
 	plans    int    // that were made, or tried to be
-	last     bool   // this attempt is the last one
+	attempt  int    // the one under way, from 1
+	last     bool   // it is the last one
 	headSent bool
 	noted    bool     // as one whose prompt decode computes
 	rewrite  rewriter // of the attempt's answer, nil in the usual case

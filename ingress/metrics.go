@@ -21,7 +21,7 @@ type metrics struct {
 	retries    *prometheus.CounterVec
 	exhaustion *prometheus.CounterVec
 	sheds      *prometheus.CounterVec
-	pd         pdMetrics
+	pd         *pdMetrics
 
 	mu     sync.Mutex
 	series atomic.Pointer[map[series]prometheus.Counter] // copied to add, so that reads take no lock

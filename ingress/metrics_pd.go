@@ -1,7 +1,14 @@
 package ingress
 
 import (
+	"maps"
+	"strings"
+	"sync"
+	"sync/atomic"
+
 	"github.com/prometheus/client_golang/prometheus"
+
+	"smg/worker"
 )
 
 // pdMetrics are the numbers of requests that several workers share. Those with
@@ -21,7 +28,19 @@ type pdMetrics struct {
 	localPrefill   prometheus.Counter
 	encodeFallback prometheus.Counter
 	mismatch       prometheus.Counter
+
+	mu    sync.Mutex
+	times atomic.Pointer[map[pdSeries]*pdTimes] // copied to add, so that requests take no lock
 }
+
+// pdSeries is one combination of label values of the durations.
+type pdSeries struct {
+	model   string
+	runtime worker.Runtime
+}
+
+// pdTimes are the durations of such requests.
+type pdTimes struct{ ttft, prefill, transfer prometheus.Observer }
 
 // Modes of smg_pd_kv_connector_mode_total.
 const (
@@ -30,7 +49,7 @@ const (
 	modePassthrough = "passthrough"
 )
 
-func newPDMetrics() pdMetrics {
+func newPDMetrics() *pdMetrics {
 	labels := []string{"backend_type", "model", "runtime"}
 	histogram := func(name, help string) *prometheus.HistogramVec {
 		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: secondsBuckets()}, labels)
@@ -41,7 +60,7 @@ func newPDMetrics() pdMetrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
-	m := pdMetrics{
+	m := &pdMetrics{
 		ttft:     histogram("smg_pd_ttft_seconds", "From the dispatch to the first byte of decode's answer."),
 		prefill:  histogram("smg_pd_prefill_duration_seconds", "From the dispatch to the end of prefill's answer."),
 		transfer: histogram("smg_pd_kv_transfer_duration_seconds", "From the end of prefill's answer to the begin of decode's."),
@@ -62,6 +81,7 @@ func newPDMetrics() pdMetrics {
 	for _, mode := range []string{modeMooncake, modeNixl, modePassthrough} {
 		m.connectorMode.WithLabelValues(mode) // from 0 on
 	}
+	m.times.Store(&map[pdSeries]*pdTimes{})
 	return m
 }
 
@@ -76,6 +96,42 @@ func (m *pdMetrics) collectors() []prometheus.Collector {
 // pdLabels are the values of the labels of pdMetrics for a plan.
 func (m *metrics) pdLabels(p *Plan, model string) []string {
 	return []string{"pd", m.modelLabel(model), string(p.runtime())}
+}
+
+// answered notes what the legs of a request took that has been answered.
+func (m *metrics) answered(p *Plan, model string, t *timing) {
+	times, ok := (*m.pd.times.Load())[pdSeries{model, p.runtime()}]
+	if !ok {
+		times = m.addTimes(p, model)
+	}
+	first, prefill, transfer, whole := t.moments()
+	times.ttft.Observe(first.Seconds())
+	if whole {
+		times.prefill.Observe(prefill.Seconds())
+		times.transfer.Observe(transfer.Seconds())
+	}
+}
+
+func (m *metrics) addTimes(p *Plan, model string) *pdTimes {
+	labels := m.pdLabels(p, model)
+	times := &pdTimes{m.pd.ttft.WithLabelValues(labels...), m.pd.prefill.WithLabelValues(labels...), m.pd.transfer.WithLabelValues(labels...)}
+	if labels[1] == "other" {
+		return times // one of any number
+	}
+	m.pd.mu.Lock()
+	defer m.pd.mu.Unlock()
+	next := maps.Clone(*m.pd.times.Load())
+	next[pdSeries{model, p.runtime()}] = times
+	m.pd.times.Store(&next)
+	return times
+}
+
+// unmet counts a failure of legs that did not meet. SGLang's engines tell so in words
+// alone, of their own class of errors.
+func (m *metrics) unmet(p *Plan, failure *problem, model string) {
+	if p.Decode.leg() == worker.Decode && p.runtime() != worker.VLLM && strings.Contains(failure.message, "KVTransferError") {
+		m.pd.bootstrapFailures.WithLabelValues(m.pdLabels(p, model)...).Inc()
+	}
 }
 
 // secondsBuckets are those of all durations.

@@ -33,7 +33,7 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 			c.end(outcomeOf(resp.Status), false)
 			return &problem{status: resp.Status, code: "upstream_error", retryable: true, message: "worker " + url + " answered " + resp.Reason}
 		}
-		x.srv.metrics.exhausted(c.leg(), x.query.route)
+		x.exhausted(c.leg(), x.query.route)
 	}
 	sse, src, length := x.answersEvents(resp), source(resp), resp.ContentLength
 	if x.rewrite != nil && resp.Get("Content-Encoding") == "" {
@@ -233,7 +233,8 @@ func (x *exchange) writeHead(resp *engine.Response, url string, sse bool, length
 	own := values[len(resp.Fields):]
 	own[0] = url
 	h["X-Smg-Routed-Worker-Id"] = own[:1:1]
-	own[1] = x.timing.header(x.elapsed())
+	x.timing.headed = x.elapsed()
+	own[1] = x.timing.header(x.timing.headed)
 	if engines := h[timingHeader]; engines == nil {
 		h[timingHeader] = own[1:2:2]
 	} else {
@@ -262,7 +263,7 @@ func dropNamed(h http.Header, options string) {
 func dropsToClient(canonical string) bool {
 	switch canonical {
 	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Trailers",
-		"Transfer-Encoding", "Upgrade", "Host", "Content-Length", "X-Smg-Error-Code", "X-Smg-Routed-Worker-Id", "X-Smg-Degraded":
+		"Transfer-Encoding", "Upgrade", "Host", "Content-Length", "X-Smg-Error-Code", "X-Smg-Routed-Worker-Id", "X-Smg-Degraded", attemptsHeader:
 		return true
 	}
 	return false

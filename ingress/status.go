@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"smg/worker"
@@ -27,6 +28,8 @@ type statusCard struct {
 type legCard struct {
 	Leg       string         `json:"leg"`
 	Policy    string         `json:"policy,omitempty"`
+	Protocols []string       `json:"protocols,omitempty"` // of the leg's workers, where legs share requests
+	Conflicts []string       `json:"conflicts,omitempty"` // workers that are never chosen, and why
 	Degraded  bool           `json:"degraded"`
 	Leases    int            `json:"leases"`
 	Healthy   int            `json:"healthy_workers"`
@@ -57,6 +60,7 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 		for _, m := range fleet {
 			if m.Spec.Leg == l.Leg {
 				c.Total++
+				c.note(m.Spec)
 				if m.Record.Status == worker.Ready {
 					c.Healthy++
 				}
@@ -68,4 +72,17 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 		card.Legs = append(card.Legs, c)
 	}
 	writeJSON(w, http.StatusOK, card)
+}
+
+// note adds how a worker hands over to other legs, and why it is never chosen.
+func (c *legCard) note(s *worker.Spec) {
+	if s.Leg != worker.Regular && s.Runtime != "" {
+		class := worker.Class{Runtime: s.Runtime, Connector: s.Class().Connector}.String()
+		if i, known := slices.BinarySearch(c.Protocols, class); !known {
+			c.Protocols = slices.Insert(c.Protocols, i, class)
+		}
+	}
+	if s.Conflict != "" {
+		c.Conflicts = append(c.Conflicts, s.URL+": "+s.Conflict)
+	}
 }

@@ -28,9 +28,14 @@ func TestStatus(t *testing.T) {
 		g.fleet.workers[i].Spec.Leg = leg
 	}
 	g.fleet.workers[2].Record.Status = worker.NotReady
-	const legs = `"legs":[{"leg":"prefill","policy":"cache_aware","degraded":false,"leases":2,"healthy_workers":1,"total_workers":1,` +
+	for i, runtime := range []worker.Runtime{worker.VLLM, worker.VLLM, worker.SGLang} {
+		g.fleet.workers[i].Spec.Runtime = runtime
+	}
+	g.fleet.workers[1].Spec.KVConnector = worker.MooncakeConnector
+	g.fleet.workers[2].Spec.Conflict = "two of a kind"
+	const legs = `"legs":[{"leg":"prefill","policy":"cache_aware","protocols":["vllm with NixlConnector"],"degraded":false,"leases":2,"healthy_workers":1,"total_workers":1,` +
 		`"selectors":[{"id":"9223372036854775809","local":true,"excluded":false},{"id":"9223372036854775810","local":false,"excluded":true}]},` +
-		`{"leg":"decode","degraded":true,"leases":0,"healthy_workers":1,"total_workers":2,"selectors":[]}]}`
+		`{"leg":"decode","protocols":["sglang","vllm with MooncakeConnector"],"conflicts":["http://d:2: two of a kind"],"degraded":true,"leases":0,"healthy_workers":1,"total_workers":2,"selectors":[]}]}`
 	for _, tt := range []struct {
 		name            string
 		ready, draining bool

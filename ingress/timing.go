@@ -17,6 +17,10 @@ type timing struct {
 	selected time.Duration
 	encoded  time.Duration // negative if nothing was encoded
 
+	// When the legs' requests began to be sent, and when the answer's head went out with
+	// the first of its body.
+	dispatched, headed time.Duration
+
 	// How long prefill took, in nanoseconds, 0 as long as it has not ended. It may do
 	// so on a goroutine of its own, while the answer is on its way.
 	prefilled atomic.Int64
@@ -33,6 +37,15 @@ func (t *timing) next(now time.Duration) time.Duration {
 	took := now - t.step
 	t.step = now
 	return took
+}
+
+// moments are what several legs took: from the dispatch to the answer's first byte, from
+// prefill's own dispatch to the end of its answer, and from that to the first byte. Whole
+// is false if nobody has prefilled, or prefill's answer is not complete yet.
+func (t *timing) moments() (first, prefill, transfer time.Duration, whole bool) {
+	first = t.headed - t.dispatched
+	prefill = time.Duration(t.prefilled.Load())
+	return first, prefill, max(0, first-max(0, t.encoded)-prefill), prefill > 0
 }
 
 // prefillTook notes what prefill took.

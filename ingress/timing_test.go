@@ -218,6 +218,38 @@ func TestServerTimingOfSteps(t *testing.T) {
 	if diff := cmp.Diff(steps{"select": 3, "encode": 10, "prefill": 100, "decode": 200}, got); diff != "" {
 		t.Errorf("hours (-want +got):\n%s", diff)
 	}
+	if diff := cmp.Diff(map[string]float64{
+		"smg_pd_ttft_seconds": 310, "smg_pd_prefill_duration_seconds": 100, "smg_pd_kv_transfer_duration_seconds": 200,
+	}, hoursOf(t, g)); diff != "" {
+		t.Errorf("hours of the legs (-want +got):\n%s", diff)
+	}
+}
+
+// hoursOf are the durations of legs of the one request that a gateway has answered.
+func hoursOf(t *testing.T, g *gateway) map[string]float64 {
+	t.Helper()
+	families, err := g.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			h := m.GetHistogram()
+			if !strings.HasPrefix(f.GetName(), "smg_pd_") || h == nil {
+				continue
+			}
+			var labels []string
+			for _, l := range m.GetLabel() {
+				labels = append(labels, l.GetValue())
+			}
+			if got := strings.Join(labels, " "); got != "pd m vllm" || h.GetSampleCount() != 1 {
+				t.Errorf("%s has %d samples of %s", f.GetName(), h.GetSampleCount(), got)
+			}
+			all[f.GetName()] = math.Floor(h.GetSampleSum() / 3600)
+		}
+	}
+	return all
 }
 
 // Of several attempts the one that is answered counts, and what an engine says of its

@@ -39,6 +39,10 @@ type workerCard struct {
 	KVConnector     string            `json:"kv_connector,omitempty"`
 	KVRole          string            `json:"kv_role,omitempty"`
 	KVEngineID      string            `json:"kv_engine_id,omitempty"`
+	DPRank          *int              `json:"dp_rank,omitempty"`
+	DPSize          int               `json:"dp_size,omitempty"`
+	PairGroup       string            `json:"pair_group,omitempty"`
+	Epoch           uint64            `json:"epoch,omitempty"`
 	Healthy         bool              `json:"is_healthy"`
 	Status          string            `json:"status"`
 	Load            int               `json:"load"`
@@ -99,11 +103,15 @@ func card(m *worker.Worker, active int) workerCard {
 		Labels: s.Labels, Priority: s.Priority, Cost: s.Cost,
 		BootstrapHost: s.BootstrapHost, BootstrapPort: s.BootstrapPort, BootstrapSource: s.BootstrapSource, Conflict: s.Conflict,
 		KVConnector: s.KVConnector, KVRole: s.KVRole, KVEngineID: s.KVEngineID,
+		DPSize: s.DPSize, PairGroup: s.Labels[worker.GroupLabel], Epoch: m.Record.Epoch,
 		Healthy: m.Record.Status == worker.Ready, Status: m.Record.Status.String(), Load: active,
 		LoadInterval: s.LoadInterval.Seconds(),
 	}
 	if s.Overload != (worker.OverloadLimits{}) {
 		c.Overload = &overloadCard{s.Overload.Waiting, s.Overload.TokenUsage}
+	}
+	if s.DPSize > 0 {
+		c.DPRank = &s.DPRank
 	}
 	if c.Labels == nil {
 		c.Labels = map[string]string{}

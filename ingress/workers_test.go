@@ -369,3 +369,20 @@ func FuzzReadWorker(f *testing.F) {
 		}
 	})
 }
+
+// TestCardOfALeg is what the API says of a worker that hands KV over.
+func TestCardOfALeg(t *testing.T) {
+	g := start(t, []string{"http://d:1@1"})
+	w := g.fleet.workers[0]
+	w.Spec.Leg, w.Spec.Runtime, w.Record.Epoch = worker.Decode, worker.VLLM, 7
+	w.Spec.KVConnector, w.Spec.KVRole, w.Spec.KVEngineID = worker.NixlConnector, "kv_consumer", "e"
+	w.Spec.DPRank, w.Spec.DPSize, w.Spec.Labels = 0, 2, map[string]string{worker.GroupLabel: "blue"}
+	r := g.do(get("/workers"))
+	for _, want := range []string{
+		`"kv_connector":"NixlConnector","kv_role":"kv_consumer","kv_engine_id":"e"`, `"dp_rank":0,"dp_size":2`, `"pair_group":"blue","epoch":7`,
+	} {
+		if !strings.Contains(r.body, want) {
+			t.Errorf("%s lacks %s", r.body, want)
+		}
+	}
+}

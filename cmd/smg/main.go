@@ -1,5 +1,5 @@
 // Command smg starts engines and serves them behind one address (serve), or serves
-// engines that run already (launch, or bare flags). What it recorded of that it runs
+// engines that run already (launch, or bare flags; check says what it would do). What it recorded of that it runs
 // again under other policies (replay). It also asks and changes a gateway that runs
 // (status, workers).
 package main
@@ -26,6 +26,8 @@ func run(args []string) int {
 	switch cmd.Verb {
 	case flags.RunLaunch:
 		return launch(cmd)
+	case flags.RunCheck:
+		return gateway.Check(cmd, os.Stdout, os.Stderr)
 	case flags.RunServe:
 		return serve(cmd)
 	case flags.RunIngress:

@@ -48,6 +48,61 @@ func TestChaos(t *testing.T) {
 	}
 }
 
+// TestChaosOfLegs is a tenth of the run. `make chaos CHAOS="-site legs"` is all of it.
+func TestChaosOfLegs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute")
+	}
+	programs := t.TempDir()
+	build := exec.Command("go", "build", "-o", programs, "smg/cmd/smg", "smg/cmd/smg-ingress", "smg/cmd/smg-selector", "smg/cmd/smg-sim")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the programs: %v\n%s", err, out)
+	}
+	for _, c := range []struct{ engine, topology string }{{"vllm", "single"}, {"sglang", "split"}} {
+		t.Run(c.engine+"_"+c.topology, func(t *testing.T) {
+			var stdout, stderr bytes.Buffer
+			args := []string{"-programs", programs, "-site", "legs", "-requests", "1000", "-engine", c.engine, "-topology", c.topology}
+			if err := run(t.Context(), args, &stdout, &stderr); err != nil {
+				t.Fatalf("%v\n%s%s", err, &stderr, &stdout)
+			}
+			for _, want := range []string{"seed 1, 1000 requests", "-engine of the decode leg", "-engine of the prefill leg", "| whole | "} {
+				if !strings.Contains(stdout.String(), want) {
+					t.Errorf("the report lacks %q:\n%s", want, &stdout)
+				}
+			}
+		})
+	}
+}
+
+func TestAllowed(t *testing.T) {
+	for code, want := range map[string]bool{
+		"no_available_workers": true, "request_timeout": true, "prefill_request_failed": true, "encode_upstream_error": true, "decode_read_failed": true,
+		"": false, "internal_error": false, "model_not_found": false, "decode_bad_request": false, "prefill_not_found": false, "worker_overload_protection_shed": false,
+	} {
+		if got := allowed(code); got != want {
+			t.Errorf("%q is allowed: %v, want %v", code, got, want)
+		}
+	}
+}
+
+// TestReadText has streams that end well, and not.
+func TestReadText(t *testing.T) {
+	const begin = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\n"
+	for _, tt := range []struct{ name, body, text, want string }{
+		{"whole", begin + begin + "data: [DONE]\n\n", "aa", ""},
+		{"cut", begin, "a", "no end"},
+		{"failed", begin + "data: {\"error\":{}}\n\n", "a", `{"error"`},
+		{"no JSON", "data: {\n\n", "", "event"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			text, err := readText(strings.NewReader(tt.body))
+			if text != tt.text || (err != nil) != (tt.want != "") || !strings.Contains(fmt.Sprint(err), tt.want) {
+				t.Errorf("got %q, %v, want %q, %q", text, err, tt.text, tt.want)
+			}
+		})
+	}
+}
+
 func TestParse(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -58,6 +113,8 @@ func TestParse(t *testing.T) {
 		{"no faults", []string{"-faults", "0"}, "-faults 0: at least 1"},
 		{"too fast", []string{"-slow", "0.5"}, "-slow 0.5: at least 1"},
 		{"no time", []string{"-gone", "0s"}, "-gone 0s: it has to be positive"},
+		{"unknown site", []string{"-site", "moon"}, `-site "moon": it is fleet or legs`},
+		{"no requests", []string{"-requests", "0"}, "-requests 0: at least 1"},
 		{"no programs", nil, "make build"},
 		{"arguments", []string{"now"}, `"now": nothing but flags is taken`},
 	} {

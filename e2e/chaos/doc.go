@@ -8,4 +8,7 @@
 // how long it takes until each selector counts for each engine what that engine has
 // in flight, and all selectors hold the same of every worker. docs/reliability.md has
 // the figures of a run and says how to read them.
+//
+// With -site legs it breaks engines that share requests, in front of one gateway, and
+// looks at every single answer.
 package main

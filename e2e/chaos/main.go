@@ -54,6 +54,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if o.site == "legs" {
+		return chaosOfLegs(ctx, o, stdout, stderr)
+	}
 	if os.Getenv(insideVariable) == "" {
 		began, err := inNamespace(ctx, args, stdout, stderr)
 		if began {

@@ -21,6 +21,12 @@ type options struct {
 	gone     time.Duration // how long all NATS servers are away
 	slow     float64
 	keep     string
+
+	// Of the site of legs.
+	site     string
+	requests int
+	kind     string
+	topology string
 }
 
 // healWithin is what a site may take to heal, on a machine that is not slow
@@ -38,6 +44,10 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	fs.DurationVar(&o.gone, "gone", time.Minute, "how long all NATS servers are away")
 	fs.Float64Var(&o.slow, "slow", 1, "how many times longer than 5 s healing may take, for slow machines")
 	fs.StringVar(&o.keep, "keep", "", "`folder` to write the processes' logs to; else they are shown only if something is wrong")
+	fs.StringVar(&o.site, "site", "fleet", "fleet: services on two hosts; legs: one gateway and engines of all legs, of which -seed and the following flags are taken")
+	fs.IntVar(&o.requests, "requests", 10_000, "of the site legs")
+	fs.StringVar(&o.kind, "engine", "vllm", "`kind` of the engines of the site legs, vllm or sglang")
+	fs.StringVar(&o.topology, "topology", "single", "of the gateway of the site legs, single or split")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
@@ -54,15 +64,33 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	if !(o.slow >= 1) {
 		wrong = append(wrong, fmt.Errorf("-slow %g: at least 1", o.slow))
 	}
+	if o.requests < 1 {
+		wrong = append(wrong, fmt.Errorf("-requests %d: at least 1", o.requests))
+	}
+	for _, c := range []struct{ flag, value, one, other string }{
+		{"site", o.site, "fleet", "legs"}, {"engine", o.kind, "vllm", "sglang"}, {"topology", o.topology, "single", "split"},
+	} {
+		if c.value != c.one && c.value != c.other {
+			wrong = append(wrong, fmt.Errorf("-%s %q: it is %s or %s", c.flag, c.value, c.one, c.other))
+		}
+	}
 	if _, err := o.kinds(true); err != nil {
 		wrong = append(wrong, err)
 	}
-	for _, name := range []string{"smg-ingress", "smg-selector", "smg-sim"} {
+	for _, name := range o.needs() {
 		if _, err := os.Stat(o.program(name)); err != nil {
 			wrong = append(wrong, fmt.Errorf("%w (`make build` makes it)", err))
 		}
 	}
 	return o, errors.Join(wrong...)
+}
+
+// needs are the programs of the site.
+func (o *options) needs() []string {
+	if o.site == "legs" {
+		return []string{"smg", "smg-ingress", "smg-selector", "smg-sim"}
+	}
+	return []string{"smg-ingress", "smg-selector", "smg-sim"}
 }
 
 func (o *options) program(name string) string { return filepath.Join(o.programs, name) }

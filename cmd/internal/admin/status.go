@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 )
 
 // standing is the answer to GET /status.
@@ -14,12 +15,13 @@ type standing struct {
 	Healthy   int    `json:"healthy_workers"`
 	Total     int    `json:"total_workers"`
 	Legs      []struct {
-		Leg       string `json:"leg"`
-		Policy    string `json:"policy"`
-		Degraded  bool   `json:"degraded"`
-		Leases    int    `json:"leases"`
-		Healthy   int    `json:"healthy_workers"`
-		Total     int    `json:"total_workers"`
+		Leg       string   `json:"leg"`
+		Policy    string   `json:"policy"`
+		Protocols []string `json:"protocols"`
+		Degraded  bool     `json:"degraded"`
+		Leases    int      `json:"leases"`
+		Healthy   int      `json:"healthy_workers"`
+		Total     int      `json:"total_workers"`
 		Selectors []struct {
 			Local    bool `json:"local"`
 			Excluded bool `json:"excluded"`
@@ -75,9 +77,9 @@ func (p *program) status(ctx context.Context, c *client, o *options) error {
 		case g.Degraded:
 			by = "DEGRADED, the last one was made without a selector"
 		}
-		rows = append(rows, []string{g.Leg, g.Policy, n, share(g.Healthy, g.Total), strconv.Itoa(g.Leases), by})
+		rows = append(rows, []string{g.Leg, g.Policy, strings.Join(g.Protocols, ", "), n, share(g.Healthy, g.Total), strconv.Itoa(g.Leases), by})
 	}
-	if err := p.table([]string{"LEG", "POLICY", "SELECTORS", "WORKERS READY", "IN FLIGHT", "SELECTIONS"}, rows); err != nil {
+	if err := p.table([]string{"LEG", "POLICY", "PROTOCOL", "SELECTORS", "WORKERS READY", "IN FLIGHT", "SELECTIONS"}, rows); err != nil {
 		return err
 	}
 	p.say("")

@@ -8,6 +8,7 @@ import (
 // Names of the commands.
 const (
 	nameLaunch   = "launch"
+	nameCheck    = "check"
 	nameServe    = "serve"
 	nameIngress  = "ingress"
 	nameSelector = "selector"
@@ -20,12 +21,12 @@ const (
 
 // commandNames are the words that may stand first, aliases included.
 func commandNames() []string {
-	return []string{nameLaunch, "start", nameServe, nameIngress, nameSelector, nameSim, nameReplay, nameWorkers, nameStatus, nameHelp}
+	return []string{nameLaunch, "start", nameCheck, nameServe, nameIngress, nameSelector, nameSim, nameReplay, nameWorkers, nameStatus, nameHelp}
 }
 
 // configured says whether the command has flags of ours and a configuration.
 func configured(command string) bool {
-	return slices.Contains([]string{nameLaunch, nameServe, nameIngress, nameSelector, nameReplay}, command)
+	return slices.Contains([]string{nameLaunch, nameCheck, nameServe, nameIngress, nameSelector, nameReplay}, command)
 }
 
 // scopeOf is where the flags of a command are defined that carry no prefix.
@@ -54,6 +55,8 @@ const (
 	Print Verb = iota
 	// RunLaunch runs a gateway as Launch says.
 	RunLaunch
+	// RunCheck tells what RunLaunch would do, as Launch says.
+	RunCheck
 	// RunServe runs engines and a gateway as Serve says.
 	RunServe
 	// RunIngress runs the ingress alone, as Launch says.
@@ -111,7 +114,7 @@ type Command struct {
 // rule judges worker URLs.
 func (c *Command) Validate(rule URLRule) error {
 	switch c.Verb {
-	case RunLaunch, RunIngress:
+	case RunLaunch, RunCheck, RunIngress:
 		return c.Launch.Validate(rule)
 	case RunSelector:
 		check := &checker{}
@@ -147,7 +150,7 @@ func Parse(in Input) (*Command, error) {
 	switch command {
 	case "start":
 		command = nameLaunch
-	case nameLaunch, nameServe, nameIngress, nameSelector, nameReplay:
+	case nameLaunch, nameCheck, nameServe, nameIngress, nameSelector, nameReplay:
 	case nameSim:
 		return &Command{Verb: RunSim, SimArgs: slices.Clone(rest)}, nil
 	case nameWorkers:
@@ -241,7 +244,7 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	for _, g := range line.flags {
 		typed[g.name] = g.where
 	}
-	c := &Command{Verb: verbOf(command), Launch: &config.Launch, Warnings: line.warnings, given: line, child: in.Child}
+	c := &Command{Verb: verbOf(command, &config.Launch), Launch: &config.Launch, Warnings: line.warnings, given: line, child: in.Child}
 	_, config.PolicySet = typed[s.prefixed("policy")]
 	config.settle()
 	switch command {
@@ -273,8 +276,10 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	return c, nil
 }
 
-func verbOf(command string) Verb {
+func verbOf(command string, l *Launch) Verb {
 	switch command {
+	case nameCheck:
+		return RunCheck
 	case nameServe:
 		return RunServe
 	case nameIngress:
@@ -283,6 +288,9 @@ func verbOf(command string) Verb {
 		return RunSelector
 	case nameReplay:
 		return RunReplay
+	}
+	if l.DryRun {
+		return RunCheck
 	}
 	return RunLaunch
 }

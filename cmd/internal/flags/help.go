@@ -20,6 +20,7 @@ Examples:
 
 Commands:
   launch    a gateway in front of engines that run already (flags alone mean launch)
+  check     what launch would do with the same flags, which starts and asks nobody
   serve     start engines, and a gateway in front of them
   ingress   the API alone, and
   selector  the selector of one leg alone, which meet on a NATS server
@@ -49,6 +50,8 @@ More: smg ` + command + ` --help=groups, --help=<group>, --help=<flag or word>, 
 
 func commandUsage(command string) string {
 	switch command {
+	case nameCheck:
+		return "what launch would do"
 	case nameServe:
 		return "start engines, and a gateway in front of them"
 	case nameIngress:
@@ -67,6 +70,8 @@ func usageText(command string) string {
 	case nameServe:
 		return `smg serve [flags] [engine flags] [-- engine flags]
 Flags of the gateway are written --router-NAME; flags that smg does not know are passed to the engines.`
+	case nameCheck:
+		return "smg check [flags of launch] (or smg launch --dry-run)\nJudges the flags and prints the legs, their policies and workers, and where workers meet. Nothing is started, and nobody is asked.\nExit code 1: a value is wrong, or a worker would never be chosen; 2: the command line is not understood." + variables
 	case nameIngress:
 		return "smg ingress --nats-url URL [flags] (or smg-ingress)\nThe API of a gateway whose legs are selected for by other processes on the same NATS." + variables
 	case nameSelector:

@@ -115,6 +115,9 @@ type Launch struct {
 	Record        string
 	RecordPrompts bool
 
+	// DryRun asks what would be done.
+	DryRun bool
+
 	// Leg is what the selector command selects for.
 	Leg worker.Leg
 }

@@ -12,6 +12,11 @@ func serviceTable() []Def {
 			set:  setTopology,
 		},
 		{
+			Name: "dry-run", Kind: Bool, Group: groupAddress, In: InLaunch,
+			Help: "Say what would be done, as smg check does, and do nothing.",
+			set:  setBool(func(s *Serve) *bool { return &s.DryRun }),
+		},
+		{
 			Name: "nats-url", Kind: Scalar, Value: "URL[,URL]", Env: []string{"SMG_NATS_URL"}, Secret: true, Group: groupBus, In: everyProcess,
 			Help: "NATS servers to use instead of the built-in one, such as nats://n1:4222,nats://n2:4222.",
 			set:  setNATSURLs,
