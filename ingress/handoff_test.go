@@ -155,8 +155,10 @@ func TestHandoff(t *testing.T) {
 		{"nixl, a list", `[{"kv_transfer_params":{"a":1}}]`, handoff{mode: modeNixl}, string(remoteDecode), ""},
 		{"nixl, nothing", ``, handoff{mode: modeNixl}, string(remoteDecode), ""},
 		{"another connector", `{"kv_transfer_params":{"a":1}}`, handoff{mode: modePassthrough}, "", `{"a":1}`},
-		{"mooncake", `{"kv_transfer_params":null}`, mooncake, `{"do_remote_decode":true,"do_remote_prefill":false,"transfer_id":"xfer-1"}`,
-			`{"do_remote_decode":false,"do_remote_prefill":true,"transfer_id":"xfer-1","remote_engine_id":"e","remote_bootstrap_addr":"http://[::1]:8998"}`},
+		{
+			"mooncake", `{"kv_transfer_params":null}`, mooncake, `{"do_remote_decode":true,"do_remote_prefill":false,"transfer_id":"xfer-1"}`,
+			`{"do_remote_decode":false,"do_remote_prefill":true,"transfer_id":"xfer-1","remote_engine_id":"e","remote_bootstrap_addr":"http://[::1]:8998"}`,
+		},
 		{"mooncake without an engine", `{"kv_transfer_params":{"a":1}}`, handoff{mode: modeMooncake}, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
