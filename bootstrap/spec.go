@@ -80,7 +80,17 @@ func lift(s *worker.Spec) {
 			delete(s.Labels, name)
 		}
 	}
+	if len(s.Media) == 0 {
+		for kind := range strings.SplitSeq(s.Labels[mediaLabel], ",") {
+			if kind = strings.TrimSpace(kind); kind != "" {
+				s.Media = append(s.Media, kind)
+			}
+		}
+	}
 }
+
+// mediaLabel lists the types of media that a worker takes, such as image,video.
+const mediaLabel = "accepted_media"
 
 // merged is a worker as it is registered: what was asked for, and what it says of
 // itself where nothing was.

@@ -63,9 +63,9 @@ var questions = []struct{ name, path, body string }{
 func TestSameTextThroughLegs(t *testing.T) {
 	for _, kind := range []string{"sglang", "vllm"} {
 		one := serve(t, 1, "--", "--time-scale", "0", "--engine", kind)
-		fleets := map[string]*gateway{"prefill and decode": serveRoles(t, roles{prefill: 2, decode: 2}, "--", "--time-scale", "0", "--engine", kind)}
-		if kind == "vllm" {
-			fleets["encode, prefill and decode"] = serveRoles(t, roles{encode: 2, prefill: 2, decode: 2}, "--", "--time-scale", "0")
+		fleets := map[string]*gateway{
+			"prefill and decode":         serveRoles(t, roles{prefill: 2, decode: 2}, "--", "--time-scale", "0", "--engine", kind),
+			"encode, prefill and decode": serveRoles(t, roles{encode: 2, prefill: 2, decode: 2}, "--", "--time-scale", "0", "--engine", kind),
 		}
 		for name, g := range fleets {
 			for _, q := range questions {

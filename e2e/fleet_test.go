@@ -19,7 +19,7 @@ const chatPath = "/v1/chat/completions"
 // legs is a kind of disaggregated fleet, and how the gateway in front of it starts.
 type legs struct {
 	kind  simhttp.Kind
-	roles roles                 // with encode, encoders of vLLM
+	roles roles
 	cfg   func(*simhttp.Config) // changes the engines', may be nil
 	args  []string
 	// charging has one failure open a worker's breaker for good, so that
@@ -92,10 +92,14 @@ func (l legs) start(t *testing.T, topology string) *legFleet {
 	}
 	f := &legFleet{legs: l, mooncake: cfg.Disagg.Connector == simhttp.MooncakeConnector}
 	mode := "--pd-disaggregation"
-	if l.roles.encode > 0 && l.kind == simhttp.VLLM {
+	switch {
+	case l.roles.encode > 0 && l.kind == simhttp.VLLM:
 		mode = "--epd-disaggregation"
 		f.pd = simtest.StartEPD(t, l.roles.encode, l.roles.prefill, l.roles.decode, cfg)
-	} else {
+	case l.roles.encode > 0:
+		mode = "--epd-disaggregation"
+		f.pd = simtest.StartSGLangEPD(t, l.roles.encode, l.roles.prefill, l.roles.decode, cfg)
+	default:
 		f.pd = simtest.StartPD(t, l.roles.prefill, l.roles.decode, cfg)
 	}
 	args := append([]string{mode, "--topology", topology, "--policy", "round_robin"}, l.args...)

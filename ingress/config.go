@@ -106,6 +106,9 @@ type PDConfig struct {
 	// LocalPrefill is up to how many tokens of a prompt a decode worker computes itself,
 	// where its engine can; 0 is none, so that every prompt goes to a prefill worker.
 	LocalPrefill int64
+	// EncodeOnPrefill leaves media to the prefill worker where no encode worker is
+	// available for them.
+	EncodeOnPrefill bool
 }
 
 // DefaultConfig is the configuration of a gateway that was given no flags.

@@ -13,7 +13,8 @@ import (
 )
 
 // encode has every medium encoded, all at the same time. The first failure ends
-// the others. The last of fields is the request id.
+// the others, and the plan: nobody else of it has been asked for anything. The last of
+// fields is the request id.
 func (x *exchange) encode(p *Plan, fields []engine.Field) error {
 	if len(p.Encode) == 0 {
 		return nil
@@ -32,10 +33,15 @@ func (x *exchange) encode(p *Plan, fields []engine.Field) error {
 	}
 	all.Wait()
 	err := context.Cause(ctx)
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case x.ctx.Err() != nil:
+	}
+	for _, c := range [...]*call{p.Prefill, p.Decode} {
+		if c != nil {
+			c.end(worker.Neutral, true)
+		}
+	}
+	if x.ctx.Err() != nil {
 		return contextProblem(&x.ctx, "media were encoded")
 	}
 	return err
@@ -43,12 +49,7 @@ func (x *exchange) encode(p *Plan, fields []engine.Field) error {
 
 // encodeOne primes an encoder with one medium. What it answers does not matter.
 func (x *exchange) encodeOne(ctx context.Context, c *call, item body.Item, fields []engine.Field) error {
-	messages := append([]byte(`[{"role":"user","content":[`), item.Part...)
-	messages = append(messages, `]}]`...)
-	resp, err := c.send(ctx, request{
-		path: chatPath, fields: fields, bound: true,
-		body: x.query.body.Edit(append(oneToken(chatPath, &x.query.body), body.Set("messages", messages))...),
-	})
+	resp, err := c.send(ctx, request{path: chatPath, fields: fields, body: primer(&x.query.body, item), bound: true})
 	if err != nil {
 		return err
 	}
@@ -61,9 +62,28 @@ func (x *exchange) encodeOne(ctx context.Context, c *call, item body.Item, field
 			c.end(x.givenUp(), false)
 			return errLegDropped
 		}
+		c.why = "its answer broke off: " + reason(err).Error()
 		c.end(worker.Failure, false)
 		return legProblem(c, http.StatusBadGateway, "request_failed", "the answer of encode worker "+c.pick.Worker.URL+" broke off: "+reason(err).Error(), true)
 	}
 	c.end(worker.Success, false)
 	return nil
+}
+
+// primer is the chat that makes an encoder compute one medium's embedding: that medium,
+// one token, and what the client says that makes the embedding another one. Whatever
+// else the request holds could only make the encoder refuse.
+func primer(b *body.Body, item body.Item) []byte {
+	out := append([]byte(nil), `{"model":`...)
+	out = append(out, b.Value(body.KeyModel)...)
+	out = append(out, `,"messages":[{"role":"user","content":[`...)
+	out = append(out, item.Part...)
+	out = append(out, `]}],"max_tokens":1,"stream":false`...)
+	for _, name := range [...]string{"mm_processor_kwargs", "media_io_kwargs", "cache_salt"} {
+		if v := b.Member(name); v != nil {
+			out = append(body.AppendString(append(out, ','), name), ':')
+			out = append(out, v...)
+		}
+	}
+	return append(out, '}')
 }

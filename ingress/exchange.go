@@ -94,6 +94,9 @@ func (s *Server) infer(w http.ResponseWriter, r *http.Request, rt *route) {
 // run takes the request through plan, dispatch and relay. The error is a *problem,
 // errClientGone or errCut; nil means that the answer is out.
 func (x *exchange) run(rt *route, r *http.Request) error {
+	if err := x.apart(rt, r); err != nil {
+		return err
+	}
 	raw, held, err := x.read(rt, r)
 	defer x.srv.buffers.release(held)
 	if err != nil {

@@ -22,7 +22,7 @@ func (x *exchange) parallel(rt *route, r *http.Request, p *Plan) error {
 	b := &x.query.body
 	join := bootstrap.New(p.Prefill.pick.Worker, x.srv.rooms, rt.prompts(b))
 	host, port, room := join.Values(body.AppendString)
-	q := request{path: rt.path, fields: upstreamFields(nil, r.Header), bound: true, body: b.Edit(append(ownFields(),
+	q := request{path: rt.engine(), fields: upstreamFields(nil, r.Header), bound: true, body: b.Edit(append(ownFields(),
 		body.Set(bootstrap.FieldHost, host), body.Set(bootstrap.FieldPort, port), body.Set(bootstrap.FieldRoom, room))...)}
 
 	x.rewrite = nil

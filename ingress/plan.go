@@ -138,8 +138,8 @@ func (x *exchange) legsOf(rt *route) (*Plan, error) {
 		c.lease.Leg, c.lease.Item = leg, uint16(item)
 		return c
 	}
-	if x.srv.cfg.Mode == EPD && rt.media {
-		items, err := x.query.body.Media()
+	if x.srv.cfg.Mode == EPD && rt.media != nil {
+		items, err := rt.media(&x.query.body)
 		if err != nil {
 			return nil, bodyProblem(err, rt.plain)
 		}
@@ -182,8 +182,10 @@ func (x *exchange) ask(c *call, p *Plan, tried []worker.ID) {
 func (x *exchange) judge(rt *route, p *Plan) error {
 	for _, check := range [...]func(*exchange, *route, *Plan) error{
 		(*exchange).spared,
+		(*exchange).fallback,
 		(*exchange).picked,
 		(*exchange).served,
+		(*exchange).together,
 		(*exchange).fit,
 	} {
 		if err := check(x, rt, p); err != nil {

@@ -34,7 +34,7 @@ func (p *Plan) runtime() worker.Runtime {
 // single has one worker serve the request.
 func (x *exchange) single(rt *route, r *http.Request, p *Plan) error {
 	c := p.Decode
-	resp, err := c.send(&x.ctx, request{path: rt.path, fields: upstreamFields(x.fields[:0], r.Header), body: x.query.bytes})
+	resp, err := c.send(&x.ctx, request{path: rt.engine(), fields: upstreamFields(x.fields[:0], r.Header), body: x.query.bytes})
 	if err != nil {
 		return err
 	}

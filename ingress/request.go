@@ -127,7 +127,7 @@ func (x *exchange) parse(rt *route, r *http.Request, raw []byte) (err error) {
 		err = rt.check(&q.body)
 	}
 	if err != nil {
-		return bodyProblem(err, rt.plain)
+		return x.faulty(rt, err)
 	}
 	q.model, q.stream, q.route = q.body.Model(), q.body.Stream(), rt
 	x.srv.gather(q, r.Header)
@@ -136,6 +136,16 @@ func (x *exchange) parse(rt *route, r *http.Request, raw []byte) (err error) {
 		q.model = ""
 	}
 	return nil
+}
+
+// faulty words a fault of the body. One that is no object has no place for what the
+// gateway has to tell the workers that share a request.
+func (x *exchange) faulty(rt *route, err error) error {
+	var e *body.Error
+	if x.srv.cfg.Mode != Regular && errors.As(err, &e) && e.Kind == body.KindNotObject {
+		return gatewayProblem(http.StatusBadRequest, "serialization_failed", "%v", e)
+	}
+	return bodyProblem(err, rt.plain)
 }
 
 func isJSON(contentType string) bool {

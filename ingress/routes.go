@@ -13,8 +13,9 @@ import (
 
 // route is one path of the API.
 type route struct {
-	path    string
-	methods []string
+	path     string
+	upstream string // where engines have it; "" as path
+	methods  []string
 	// info answers reading requests from what the gateway knows, act all others with
 	// a change of the fleet; both are nil for inference routes, which have the rest.
 	info      http.HandlerFunc
@@ -25,10 +26,21 @@ type route struct {
 	text      body.Texter
 	tokens    body.Tokener // nil where a body has no token ids
 	partition body.Partitioner
-	endpoint  string // in metrics
-	idPrefix  string // of request ids that the gateway makes up
-	media     bool   // the body may carry media
-	plain     bool   // faults of the body are plain text
+	endpoint  string     // in metrics
+	idPrefix  string     // of request ids that the gateway makes up
+	media     body.Media // nil where a body cannot carry any
+	plain     bool       // faults of the body are plain text
+	// Why several workers cannot share a request: none of any engine, and none of
+	// vLLM's; "" where they can.
+	alone, aloneVLLM string
+}
+
+// engine is the path that engines know the route by.
+func (rt *route) engine() string {
+	if rt.upstream != "" {
+		return rt.upstream
+	}
+	return rt.path
 }
 
 const (
@@ -51,7 +63,7 @@ func (s *Server) routeTable() map[string]*route {
 		{
 			path: chatPath, methods: post, check: body.CheckChat, prompts: body.CountChat,
 			text: body.TextChat, partition: body.Partition,
-			endpoint: "chat", idPrefix: "chatcmpl-", media: true,
+			endpoint: "chat", idPrefix: "chatcmpl-", media: body.MediaChat,
 		},
 		{
 			path: "/v1/completions", methods: post, check: body.CheckCompletions, prompts: body.CountCompletions,
@@ -61,8 +73,27 @@ func (s *Server) routeTable() map[string]*route {
 		{
 			path: "/generate", methods: post, check: body.CheckGenerate, prompts: body.CountGenerate,
 			text: body.TextGenerate, tokens: body.TokensGenerate, partition: body.PartitionGenerate,
-			endpoint: "generate", idPrefix: "gnt-", plain: true,
+			endpoint: "generate", idPrefix: "gnt-", plain: true, aloneVLLM: "vLLM has no such route",
 		},
+		{
+			path: "/v1/messages", methods: post, check: body.CheckMessages, prompts: body.CountOne,
+			text: body.TextMessages, partition: body.Partition, endpoint: "messages", idPrefix: "msg_", media: body.MediaMessages,
+		},
+		{
+			path: responsesPath, methods: post, check: body.CheckResponses, prompts: body.CountOne,
+			text: body.TextResponses, partition: body.Partition, endpoint: "responses", idPrefix: "resp-",
+		},
+		{
+			path: "/v1/embeddings", methods: post, check: body.CheckInput, prompts: body.CountOne,
+			text: body.TextEmbeddings, partition: body.Partition, endpoint: "embeddings", idPrefix: "req-", plain: true,
+			alone: noKV,
+		},
+		{
+			path: "/v1/classify", methods: post, check: body.CheckInput, prompts: body.CountOne,
+			text: body.TextClassify, partition: body.Partition, endpoint: "classify", idPrefix: "req-", plain: true,
+			alone: noKV,
+		},
+		rerank("/v1/rerank", true), rerank("/rerank", false),
 	} {
 		table[rt.path] = rt
 	}

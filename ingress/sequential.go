@@ -49,7 +49,7 @@ func (x *exchange) sequential(rt *route, r *http.Request, p *Plan) error {
 	if h.params != nil {
 		edits = append(edits, body.Set(fieldKV, h.params))
 	}
-	return x.fetch(p, &h, request{path: rt.path, fields: fields, body: x.query.body.Edit(edits...), bound: true})
+	return x.fetch(p, &h, request{path: rt.engine(), fields: fields, body: x.query.body.Edit(edits...), bound: true})
 }
 
 // fetch has a decode worker fetch what is handed over and answer the client. Where
@@ -111,11 +111,11 @@ func (x *exchange) another(p *Plan, h *handoff) bool {
 // prefill computes the prompt's KV, and finds out what decode needs in order to fetch
 // it.
 func (x *exchange) prefill(rt *route, c *call, h *handoff, fields []engine.Field) error {
-	edits := oneToken(rt.path, &x.query.body)
+	edits := oneToken(rt.engine(), &x.query.body)
 	if tag := h.tag(); tag != nil {
 		edits = append(edits, body.Set(fieldKV, tag))
 	}
-	resp, err := c.send(&x.ctx, request{path: rt.path, fields: fields, bound: true, body: x.query.body.Edit(edits...)})
+	resp, err := c.send(&x.ctx, request{path: rt.engine(), fields: fields, bound: true, body: x.query.body.Edit(edits...)})
 	if err != nil {
 		return err
 	}

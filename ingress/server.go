@@ -49,6 +49,7 @@ type Server struct {
 	metrics    *metrics
 	rooms      *bootstrap.Rooms
 	complaints complaints
+	encodeless atomic.Bool     // media go to prefill workers, see fallback
 	remote     sync.Once       // it was told that decode cannot compute prompts
 	trailing   sync.WaitGroup  // calls that outlive their requests for a moment
 	life       context.Context //nolint:containedctx // of trailing calls: it ends with Run

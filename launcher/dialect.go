@@ -28,7 +28,7 @@ const engineFlag = "--engine"
 const sideChannelBase = 5600
 
 // dialect finds what the user told the engines. Where nobody said anything it is
-// the engine's default, and vLLM where there are encoders, which SGLang's roles lack.
+// the engine's default, and vLLM where there are encoders, which the gateway drives.
 func (c Config) dialect() (dialect, error) {
 	d := dialect{name: dialectSGLang}
 	if c.Encode > 0 {
@@ -44,7 +44,6 @@ func (c Config) dialect() (dialect, error) {
 			names = appendNew(names, name)
 		}
 	}
-	bad := ""
 	switch {
 	case len(names) > 1:
 		return d, &LaunchError{
@@ -53,17 +52,13 @@ func (c Config) dialect() (dialect, error) {
 			hint:   "give " + engineFlag + " once, to all engines",
 		}
 	case d.name != dialectSGLang && d.name != dialectVLLM:
-		bad = fmt.Sprintf("%q is no kind of simulated engine", d.name)
-	case d.name == dialectSGLang && c.Encode > 0:
-		bad = "simulated sglang engines have no encoders"
-	default:
-		return d, nil
+		return d, &LaunchError{
+			what:   fmt.Sprintf("%q is no kind of simulated engine", d.name),
+			detail: []string{engineFlag + " " + d.name},
+			hint:   "use " + engineFlag + " " + dialectSGLang + " or " + engineFlag + " " + dialectVLLM,
+		}
 	}
-	hint := "use " + engineFlag + " " + dialectVLLM + ", or leave it out"
-	if c.Encode == 0 {
-		hint = "use " + engineFlag + " " + dialectSGLang + " or " + engineFlag + " " + dialectVLLM
-	}
-	return d, &LaunchError{what: bad, detail: []string{engineFlag + " " + d.name}, hint: hint}
+	return d, nil
 }
 
 // meets says whether p needs a port where others come for KV, which the gateway has
@@ -80,19 +75,25 @@ func (d dialect) owned() []string {
 	if d.name == dialectVLLM {
 		return []string{"--kv-transfer-config", "--kv-role", "--ec-transfer-config", "--ec-role", "--kv-side-channel-port"}
 	}
-	return []string{"--disaggregation-mode", "--disaggregation-bootstrap-port"}
+	return []string{"--disaggregation-mode", "--disaggregation-bootstrap-port", "--encoder-only", "--language-only", "--encoder-urls"}
 }
 
 // argv are the flags that put the engine into its role.
 func (d dialect) argv(p Place) []string {
+	var args []string
 	if d.name == dialectSGLang {
-		args := []string{"--disaggregation-mode", p.Role.String()}
+		if p.Role == worker.Encode {
+			return []string{"--encoder-only"}
+		}
+		args = append(args, "--disaggregation-mode", p.Role.String())
 		if p.BootstrapPort != 0 {
 			args = append(args, "--disaggregation-bootstrap-port", strconv.Itoa(p.BootstrapPort))
 		}
+		if p.Role == worker.Prefill && len(p.Encoders) > 0 {
+			args = append(args, "--language-only", "--encoder-urls", strings.Join(p.Encoders, ","))
+		}
 		return args
 	}
-	var args []string
 	if !d.chosen {
 		args = append(args, engineFlag, d.name)
 	}

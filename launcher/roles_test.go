@@ -56,6 +56,11 @@ func testRoleCommandLines(t *testing.T) {
 			"31000 --engine vllm" + encodes, "31003 --engine vllm" + encodes,
 			"31006 --engine vllm" + producer + embeds, "31009 --engine vllm" + consumer + embeds,
 		}, []string{"", "", "5600", "5601"}},
+		{"encoders of sglang, which prefill asks", inRoles(2, 1, 1, "--engine", "sglang", "--language-only"), []string{
+			"31000 --encoder-only --engine sglang", "31003 --encoder-only --engine sglang",
+			"31006 --disaggregation-mode prefill --disaggregation-bootstrap-port 8998 --language-only --encoder-urls http://127.0.0.1:31000,http://127.0.0.1:31003 --engine sglang",
+			"31009 --disaggregation-mode decode --engine sglang",
+		}, []string{"", "", "", ""}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -159,7 +164,6 @@ func TestRolesAreChecked(t *testing.T) {
 		{"negative", inRoles(-1, 1, 1), []string{"--encode-replicas -1"}},
 		{"bootstrap port", func() Config { c := inRoles(0, 1, 1); c.BootstrapBasePort = 0; return c }(), []string{"--bootstrap-base-port 0"}},
 		{"llamacpp", func() Config { c := inRoles(0, 1, 1); c.Backend, c.Model = BackendLlamaCPP, "m"; return c }(), []string{"--backend llamacpp: llamacpp has no prefill/decode roles"}},
-		{"encoders of sglang", inRoles(1, 1, 1, "--engine", "sglang"), []string{"--engine sglang: simulated sglang engines have no encoders"}},
 		{"unknown kind", inRoles(0, 1, 1, "--engine", "foo"), []string{`--engine foo: "foo" is no kind of simulated engine`}},
 		{"two kinds", func() Config { c := inRoles(0, 1, 1); c.DecodeArgs = []string{"--engine=vllm"}; return c }(), []string{"engines of two kinds"}},
 		{"the same kind twice", func() Config {

@@ -8,6 +8,10 @@ var (
 	_ Check = CheckChat
 	_ Check = CheckCompletions
 	_ Check = CheckGenerate
+	_ Check = CheckMessages
+	_ Check = CheckResponses
+	_ Check = CheckInput
+	_ Check = CheckRerank
 )
 
 // CheckChat holds the rules of chat completions: a model, and at least one
@@ -19,9 +23,7 @@ func CheckChat(b *Body) error {
 	if err := b.required(KeyMessages, TypeArray); err != nil {
 		return err
 	}
-	f := b.Field(KeyMessages)
-	s := scanner{data: b.raw}
-	if s.at(s.space(f.Start+1)) == ']' {
+	if b.empty(KeyMessages) {
 		return b.fault(KindRule, KeyMessages, `"messages" must hold at least one message`)
 	}
 	return b.common()
@@ -59,6 +61,65 @@ func CheckGenerate(b *Body) error {
 		return b.fault(KindRule, KeyText, `"text" or "input_ids" is required`)
 	}
 	return nil
+}
+
+// CheckMessages holds the rules of Anthropic's messages: a model, a limit, and at least
+// one message.
+func CheckMessages(b *Body) error {
+	for _, err := range [...]error{
+		b.required(KeyModel, TypeString),
+		b.required(KeyMaxTokens, TypeNumber),
+		b.required(KeyMessages, TypeArray),
+		b.optional(KeyStream, TypeBool),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if b.empty(KeyMessages) {
+		return b.fault(KindRule, KeyMessages, `"messages" must hold at least one message`)
+	}
+	return nil
+}
+
+// CheckResponses holds the rules of responses: a model and an input.
+func CheckResponses(b *Body) error {
+	if err := CheckInput(b); err != nil {
+		return err
+	}
+	return b.optional(KeyStream, TypeBool)
+}
+
+// CheckInput holds the rules of embeddings and of classes: a model and an input.
+func CheckInput(b *Body) error {
+	if err := b.required(KeyModel, TypeString); err != nil {
+		return err
+	}
+	return b.required(KeyInput, TypeString, TypeArray)
+}
+
+// CheckRerank holds the rules of reranking: a query, and at least one document. A model
+// is not required.
+func CheckRerank(b *Body) error {
+	for _, err := range [...]error{
+		b.optional(KeyModel, TypeString),
+		b.required(KeyQuery, TypeString),
+		b.required(KeyDocuments, TypeArray),
+	} {
+		if err != nil {
+			return err
+		}
+	}
+	if b.empty(KeyDocuments) {
+		return b.fault(KindRule, KeyDocuments, `"documents" must hold at least one document`)
+	}
+	return nil
+}
+
+// empty tells whether the array that k holds has no elements.
+func (b *Body) empty(k Key) bool {
+	s := scanner{data: b.raw}
+	return s.at(s.space(b.Field(k).Start+1)) == ']'
 }
 
 // common holds the rules of all routes in OpenAI's form.

@@ -48,6 +48,21 @@ func TestChecks(t *testing.T) {
 		{"generate ids type", body.CheckGenerate, `{"input_ids":"1"}`, typ, "input_ids", `"input_ids" must be an array, not a string (line 1, column 14, byte 13)`},
 		{"generate rid type", body.CheckGenerate, `{"text":"a","rid":1}`, typ, "rid", `"rid" must be a string or an array, not a number (line 1, column 19, byte 18)`},
 		{"generate stream type", body.CheckGenerate, `{"text":"a","stream":1}`, typ, "stream", `"stream" must be a boolean, not a number (line 1, column 22, byte 21)`},
+		{"messages", body.CheckMessages, `{"model":"m","max_tokens":9,"messages":[{}],"stream":true}`, 0, "", ""},
+		{"messages without a limit", body.CheckMessages, `{"model":"m","messages":[{}]}`, rule, "max_tokens", `"max_tokens" is required`},
+		{"messages without model", body.CheckMessages, `{"max_tokens":9,"messages":[{}]}`, rule, "model", `"model" is required`},
+		{"messages none", body.CheckMessages, `{"model":"m","max_tokens":9,"messages":[]}`, rule, "messages", `"messages" must hold at least one message (line 1, column 40, byte 39)`},
+		{"messages stream number", body.CheckMessages, `{"model":"m","max_tokens":9,"messages":[{}],"stream":1}`, typ, "stream", `"stream" must be a boolean, not a number (line 1, column 54, byte 53)`},
+		{"responses", body.CheckResponses, `{"model":"m","input":"a"}`, 0, "", ""},
+		{"responses of items", body.CheckResponses, `{"model":"m","input":[{}],"stream":false}`, 0, "", ""},
+		{"responses without input", body.CheckResponses, `{"model":"m"}`, rule, "input", `"input" is required`},
+		{"responses stream number", body.CheckResponses, `{"model":"m","input":"a","stream":1}`, typ, "stream", `"stream" must be a boolean, not a number (line 1, column 35, byte 34)`},
+		{"input", body.CheckInput, `{"model":"m","input":["a"]}`, 0, "", ""},
+		{"input without model", body.CheckInput, `{"input":"a"}`, rule, "model", `"model" is required`},
+		{"input number", body.CheckInput, `{"model":"m","input":1}`, typ, "input", `"input" must be a string or an array, not a number (line 1, column 22, byte 21)`},
+		{"rerank", body.CheckRerank, `{"query":"a","documents":["b"]}`, 0, "", ""},
+		{"rerank without query", body.CheckRerank, `{"documents":["b"]}`, rule, "query", `"query" is required`},
+		{"rerank no documents", body.CheckRerank, `{"query":"a","documents":[]}`, rule, "documents", `"documents" must hold at least one document (line 1, column 26, byte 25)`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

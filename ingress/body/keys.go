@@ -21,6 +21,8 @@ const (
 	KeyExtraKey
 	KeyLoRAPath
 	KeyLoRAID
+	KeyMaxTokens
+	KeyDocuments
 
 	keyCount
 )
@@ -63,6 +65,10 @@ func (k Key) String() string {
 		return "lora_path"
 	case KeyLoRAID:
 		return "lora_id"
+	case KeyMaxTokens:
+		return "max_tokens"
+	case KeyDocuments:
+		return "documents"
 	default:
 		return "unrecorded"
 	}
@@ -106,6 +112,10 @@ func keyOf(name []byte) Key {
 		return KeyLoRAPath
 	case "lora_id":
 		return KeyLoRAID
+	case "max_tokens":
+		return KeyMaxTokens
+	case "documents":
+		return KeyDocuments
 	default:
 		return keyCount
 	}

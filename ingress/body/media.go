@@ -8,9 +8,19 @@ import (
 	"slices"
 )
 
-// Item is one image, video or sound of a chat.
+// Media lists the media of a body in their order. A body without any costs a look at
+// its messages.
+type Media func(*Body) ([]Item, error)
+
+var (
+	_ Media = MediaChat
+	_ Media = MediaMessages
+)
+
+// Item is one image, video or sound.
 type Item struct {
-	Part []byte // the part's own JSON text
+	Part []byte // JSON text: the part of a chat that it is
+	Kind string // image, video or audio
 	// Hash names the content: SHA-256 of type, a zero byte, and URL or data URL, in
 	// lower-case hex. It does not depend on how the JSON is written.
 	Hash string
@@ -20,9 +30,11 @@ type Item struct {
 // seen before.
 var mediaRoles = []string{"user", "system", "developer", "tool"}
 
-// Media lists the media of a chat in their order. A body without any costs a look
-// at its messages.
-func (b *Body) Media() ([]Item, error) {
+// MediaChat lists the media of a chat.
+func MediaChat(b *Body) ([]Item, error) { return b.items(mediaRoles, itemOf) }
+
+// items lists the media of messages that have one of these roles.
+func (b *Body) items(roles []string, one func(json.RawMessage) (Item, bool, error)) ([]Item, error) {
 	if b.Field(KeyMessages).Type != TypeArray {
 		return nil, nil
 	}
@@ -35,7 +47,7 @@ func (b *Body) Media() ([]Item, error) {
 	}
 	var items []Item
 	for _, m := range messages {
-		if !slices.Contains(mediaRoles, m.Role) || len(m.Content) == 0 || m.Content[0] != '[' {
+		if !slices.Contains(roles, m.Role) || len(m.Content) == 0 || m.Content[0] != '[' {
 			continue
 		}
 		var parts []json.RawMessage
@@ -43,7 +55,7 @@ func (b *Body) Media() ([]Item, error) {
 			return nil, mediaError("the content of a message is no list of parts: " + err.Error())
 		}
 		for _, p := range parts {
-			item, ok, err := itemOf(p)
+			item, ok, err := one(p)
 			if err != nil {
 				return nil, err
 			}
@@ -74,20 +86,20 @@ func itemOf(raw json.RawMessage) (Item, bool, error) {
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return Item{}, false, mediaError("a part of a message cannot be read: " + err.Error())
 	}
-	var content string
+	var content, kind string
 	var from *mediaURL
 	switch p.Type {
 	case "image_url":
-		from = p.ImageURL
+		kind, from = "image", p.ImageURL
 	case "video_url":
-		from = p.VideoURL
+		kind, from = "video", p.VideoURL
 	case "audio_url":
-		from = p.AudioURL
+		kind, from = "audio", p.AudioURL
 	case "input_audio":
 		if p.Audio == nil {
 			return Item{}, false, mediaError("a part of type input_audio has no input_audio")
 		}
-		content = "data:audio/" + p.Audio.Format + ";base64," + p.Audio.Data
+		kind, content = "audio", "data:audio/"+p.Audio.Format+";base64,"+p.Audio.Data
 	default:
 		return Item{}, false, nil
 	}
@@ -97,8 +109,12 @@ func itemOf(raw json.RawMessage) (Item, bool, error) {
 	if content == "" {
 		return Item{}, false, mediaError(fmt.Sprintf("a part of type %s has no URL", p.Type))
 	}
-	sum := sha256.Sum256([]byte(p.Type + "\x00" + content))
-	return Item{Part: raw, Hash: hex.EncodeToString(sum[:])}, true, nil
+	return Item{Part: raw, Kind: kind, Hash: contentHash(p.Type, content)}, true, nil
+}
+
+func contentHash(kind, url string) string {
+	sum := sha256.Sum256([]byte(kind + "\x00" + url))
+	return hex.EncodeToString(sum[:])
 }
 
 func mediaError(msg string) *Error { return &Error{Kind: KindRule, Key: "messages", Msg: msg} }

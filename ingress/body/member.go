@@ -86,3 +86,17 @@ func (c *cursor) step(b *Body, m *member) bool {
 	}
 	return true
 }
+
+// Member returns the JSON text of the last member called name, nil if there is none.
+// Keys are compared after unescaping. The bytes belong to Raw.
+func (b *Body) Member(name string) []byte {
+	var value []byte
+	var c cursor
+	var m member
+	for c.step(b, &m) {
+		if m.is(b.raw, name) {
+			value = b.raw[m.valStart:m.valEnd:m.valEnd]
+		}
+	}
+	return value
+}

@@ -5,19 +5,6 @@ import (
 	"slices"
 )
 
-// Member returns the JSON text of the value of a top-level key, nil if it is absent. Of a
-// repeated key it is the last. The bytes belong to Raw.
-func (b *Body) Member(name string) (value []byte) {
-	var c cursor
-	var m member
-	for c.step(b, &m) {
-		if m.is(b.raw, name) {
-			value = b.raw[m.valStart:m.valEnd:m.valEnd]
-		}
-	}
-	return value
-}
-
 // Doc is a JSON document of any kind that has been checked, such as an engine's answer.
 type Doc []byte
 

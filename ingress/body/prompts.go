@@ -24,6 +24,9 @@ func CountGenerate(b *Body) int {
 	return batchOf(b, KeyText)
 }
 
+// CountOne is that of requests for which one room is enough, whatever they hold.
+func CountOne(*Body) int { return 0 }
+
 // maxPrompts bounds what a single number in a body can make the gateway write.
 const maxPrompts = 4096
 

@@ -161,7 +161,7 @@ func checkFields(t interface {
 	if err := json.Unmarshal(b.Raw(), &m); err != nil {
 		t.Fatalf("encoding/json refuses %q: %v", b.Raw(), err)
 	}
-	for k := body.KeyModel; k <= body.KeyLoRAID; k++ {
+	for k := body.KeyModel; k <= body.KeyDocuments; k++ {
 		f, v := b.Field(k), b.Value(k)
 		want, present := m[k.String()]
 		if present != f.Present() || !bytes.Equal(want, v) {

@@ -106,6 +106,7 @@ type Disaggregation struct {
 	ECPeers  []string
 	ECDir    string
 	ECStrict bool
+	SGEncoder
 	// MediaTokens is what encoding one medium costs, in prefill tokens.
 	MediaTokens   int
 	MaxMediaBytes int
@@ -126,6 +127,7 @@ func defaultDisaggregation() Disaggregation {
 		WaitingTimeout:   300 * time.Second,
 		Lease:            30 * time.Second,
 		LoadFailure:      FailRequest,
+		SGEncoder:        SGEncoder{EncoderTimeout: 180 * time.Second},
 		MediaTokens:      576,
 		MaxMediaBytes:    32 << 20,
 	}
@@ -189,6 +191,7 @@ func (d Disaggregation) validate(k Kind) (faults []error) {
 			bad("--ec-peers must be URLs like http://HOST:PORT, not %q", peer)
 		}
 	}
+	d.SGEncoder.validate(d, k, bad)
 	if d.MediaTokens < 1 || d.MediaTokens > 1<<20 {
 		bad("--media-tokens must be between 1 and %d, not %d", 1<<20, d.MediaTokens)
 	}

@@ -49,6 +49,7 @@ func (s *Server) embeddings(a *answer, r *http.Request, f *fields) {
 
 // embeddingFormat renders embeddings. They are never streamed.
 type embeddingFormat struct {
+	unstreamed
 	dimensions int
 	base64     bool
 }
@@ -85,9 +86,3 @@ func (e *embeddingFormat) encode(v []float32) json.RawMessage {
 	}
 	return json.RawMessage(`"` + base64.StdEncoding.EncodeToString(raw) + `"`)
 }
-
-func (e *embeddingFormat) opening(dst []byte, _ int) []byte                  { return dst }
-func (e *embeddingFormat) delta(dst []byte, _ int, _ progress) []byte        { return dst }
-func (e *embeddingFormat) last(dst []byte, _ int, _ progress, _ bool) []byte { return dst }
-func (e *embeddingFormat) failed(dst []byte, _ *apiError) []byte             { return dst }
-func (e *embeddingFormat) closing(dst []byte, _ []progress) []byte           { return dst }

@@ -104,6 +104,9 @@ func (s *Server) readMedia(f *fields, t *task, messages []simtext.Message) {
 	if s.cfg.Disagg.encodesOnly() && len(media) == 0 {
 		f.fail("messages", "this engine encodes media, and the request has none")
 	}
+	if s.cfg.Disagg.encodesOnly() && s.faults.get().Strict {
+		s.checkPrimer(f, messages)
+	}
 }
 
 // refuseEncoder refuses what an encoder cannot do: anything but a chat of one
@@ -123,6 +126,9 @@ func (s *Server) refuseEncoder(t *task) *apiError {
 // see gets the embeddings of all media of t: those it has, those that encoders
 // have, and the rest by its own work, unless that is forbidden.
 func (s *Server) see(ctx context.Context, t *task) *apiError {
+	if s.cfg.Disagg.LanguageOnly {
+		return s.askEncoders(ctx, t)
+	}
 	var missing []string
 	for _, m := range t.media {
 		hash := m.Hash()

@@ -137,7 +137,7 @@ func (s *Server) obey(a *answer, r *http.Request, rule *simctl.Rule) (finished b
 
 func isInference(path string) bool {
 	switch path {
-	case "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/generate":
+	case "/v1/chat/completions", "/v1/completions", "/v1/embeddings", "/generate", "/v1/messages", "/v1/responses", "/v1/rerank", "/encode":
 		return true
 	}
 	return false
@@ -177,6 +177,7 @@ func (s *Server) inference(handle func(w *answer, r *http.Request, f *fields)) h
 		f := parseFields(body)
 		if f.err == nil && s.faults.get().Strict {
 			f.checkStrict()
+			s.checkStray(f)
 		}
 		handle(a, r, f)
 	}

@@ -40,6 +40,8 @@ type Server struct {
 	rooms         *rooms
 	leases        *leases
 	embeds        *embedCache
+	destinations  destinations
+	receivers     receivers
 	transfers     transferStats
 	bootstrapping atomic.Int64 // sequences that wait for a decode engine
 
@@ -89,8 +91,12 @@ func New(cfg Config, clock func() time.Time, log *slog.Logger) (*Server, error) 
 	}
 	s.leases = newLeases(cfg.Disagg.Lease, s.expire)
 	s.conns = newConnTable(clock, func() time.Duration { return time.Duration(s.faults.get().KeepAlive) })
-	s.routes()
-	s.dialect.routes(s, s.mux)
+	if cfg.Disagg.EncoderOnly {
+		s.sgEncoderRoutes(s.mux)
+	} else {
+		s.routes()
+		s.dialect.routes(s, s.mux)
+	}
 	s.controlRoutes()
 	if cfg.Disagg.ECRole == ECProducer {
 		s.encoderRoutes()
@@ -264,6 +270,8 @@ func (s *Server) freshID() string { return simtext.HashID(s.cfg.Name, s.ids.Add(
 func (s *Server) routes() {
 	s.mux.HandleFunc("POST /v1/chat/completions", s.inference(s.chat))
 	s.mux.HandleFunc("POST /v1/completions", s.inference(s.completions))
+	s.mux.HandleFunc("POST /v1/messages", s.inference(s.messages))
+	s.mux.HandleFunc("POST /v1/responses", s.inference(s.responses))
 	s.mux.HandleFunc("POST /v1/embeddings", s.inference(s.embeddings))
 	s.mux.HandleFunc("GET /v1/models", s.models)
 	s.mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })

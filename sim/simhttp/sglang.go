@@ -17,6 +17,7 @@ const sglangVersion = "0.5.6"
 // sglangRoutes registers what only SGLang answers.
 func sglangRoutes(s *Server, mux *http.ServeMux) {
 	mux.HandleFunc("POST /generate", s.inference(s.generate))
+	mux.HandleFunc("POST /v1/rerank", s.inference(s.rerank))
 	mux.HandleFunc("GET /health_generate", s.healthGenerate)
 	mux.HandleFunc("GET /v1/loads", s.loads)
 	mux.HandleFunc("POST /abort_request", s.abortRequest)

@@ -97,6 +97,7 @@ func (s *Server) peerRoutes() http.Handler {
 	mux := http.NewServeMux()
 	if s.cfg.Kind == SGLang {
 		s.bootstrapRoutes(mux)
+		mux.HandleFunc("POST /embeddings", s.receivers.take)
 	} else {
 		s.sideChannelRoutes(mux)
 	}
@@ -116,6 +117,8 @@ func (s *Server) peerRoutes() http.Handler {
 func (s *Server) role() string {
 	d := s.cfg.Disagg
 	switch {
+	case d.EncoderOnly:
+		return "encode"
 	case s.cfg.Kind == SGLang:
 		return string(d.Mode)
 	case d.encodesOnly():

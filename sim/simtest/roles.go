@@ -8,7 +8,7 @@ import (
 
 // PD are engines that share the work of requests.
 type PD struct {
-	Encode  []*Engine // of StartEPD only
+	Encode  []*Engine // of StartEPD and StartSGLangEPD only
 	Prefill []*Engine
 	Decode  []*Engine
 }
@@ -52,5 +52,23 @@ func StartEPD(t testing.TB, encoders, prefills, decodes int, cfg simhttp.Config)
 	}
 	p := StartPD(t, prefills, decodes, cfg)
 	p.Encode = list
+	return p
+}
+
+// StartSGLangEPD runs SGLang encoders, prefill engines that ask them for embeddings,
+// and decode engines, like cfg, until the test ends.
+func StartSGLangEPD(t testing.TB, encoders, prefills, decodes int, cfg simhttp.Config) *PD {
+	t.Helper()
+	cfg.Kind = simhttp.SGLang
+	encoder, prefill, decode := cfg, cfg, cfg
+	encoder.Disagg.EncoderOnly = true
+	p := &PD{Encode: StartN(t, encoders, encoder)}
+	prefill.Disagg.Mode, prefill.Disagg.LanguageOnly = simhttp.Prefill, true
+	for _, e := range p.Encode {
+		prefill.Disagg.EncoderURLs = append(prefill.Disagg.EncoderURLs, e.URL)
+	}
+	p.Prefill = StartN(t, prefills, prefill)
+	decode.Disagg.Mode, decode.Disagg.BootstrapPort = simhttp.Decode, p.Prefill[0].PeerPort
+	p.Decode = StartN(t, decodes, decode)
 	return p
 }

@@ -28,6 +28,12 @@ func (m Media) Hash() string {
 	return hex.EncodeToString(sum[:])
 }
 
+// Kind is image, video or audio.
+func (m Media) Kind() string {
+	kind, _ := kindOf(m.Type)
+	return kind
+}
+
 // kindOf tells which media types a content part may hold.
 func kindOf(partType string) (kind string, ok bool) {
 	switch partType {

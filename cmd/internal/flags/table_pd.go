@@ -1,13 +1,25 @@
 package flags
 
-import "math"
+import (
+	"math"
+
+	"smg/worker"
+)
 
 // Sharing is what is decided about requests that several workers share, beyond which
 // workers those are.
 type Sharing struct {
 	// LocalPrefill is up to how many tokens of a prompt decode computes itself.
 	LocalPrefill int64
+	// EncodeFallback is who gets media for which no encode worker is available.
+	EncodeFallback string
 }
+
+// noFallback refuses media for which no encode worker is available.
+const noFallback = "none"
+
+// EncodeOnPrefill says whether a prefill worker gets them.
+func (s *Sharing) EncodeOnPrefill() bool { return s.EncodeFallback == worker.Prefill.String() }
 
 // sharingTable defines the flags of [Sharing].
 func sharingTable() []Def {
@@ -16,6 +28,12 @@ func sharingTable() []Def {
 			Name: "pd-local-prefill-max-tokens", Kind: Scalar, Value: "N", Default: "0", Group: groupLegs, In: serving,
 			Help: "Prompt tokens not known to be cached up to which a vLLM decode worker needs no prefill worker; 0 for always.",
 			set:  setNumber(func(s *Serve) *int64 { return &s.Sharing.LocalPrefill }, 0, math.MaxInt64),
+		},
+		{
+			Name: "encode-fallback", Kind: Scalar, Value: "LEG", Default: noFallback, Group: groupLegs, In: serving,
+			Help: "Who gets media for which no encode worker is available: none, or a prefill worker whose label accepted_media has their type.",
+			set: setEnum(func(s *Serve) *string { return &s.Sharing.EncodeFallback }, "fallback of the encode leg",
+				[]string{noFallback, worker.Prefill.String()}),
 		},
 	}
 }

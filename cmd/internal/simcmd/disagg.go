@@ -41,10 +41,18 @@ func disaggFlags() []cli.Flag {
 		&cli.StringSliceFlag{Category: media, Name: "ec-peers", Usage: "vllm: `URL` of an encoder that a consumer asks for embeddings; may be repeated or hold several, separated by commas"},
 		&cli.StringFlag{Category: media, Name: "ec-dir", Usage: "vllm: `DIRECTORY` where encoders leave embeddings for consumers"},
 		&cli.BoolFlag{Category: media, Name: "ec-strict", Usage: "vllm: fail requests whose embeddings no encoder has, instead of encoding them"},
+		&cli.BoolFlag{Category: media, Name: "encoder-only", Usage: "sglang: encode media for other engines, and answer no chats"},
+		&cli.BoolFlag{Category: media, Name: "language-only", Usage: "sglang: leave media to the engines of --encoder-urls"},
+		&cli.StringSliceFlag{Category: media, Name: "encoder-urls", Usage: "sglang: `URL` of an encoder; may be repeated or hold several, separated by commas"},
+		&cli.DurationFlag{Category: media, Name: "encoder-timeout", Value: d.EncoderTimeout, Usage: "sglang: real `TIME` that a request waits for its embeddings"},
+		&cli.StringFlag{Category: media, Name: "encoder-transfer-backend", Value: zmqToScheduler, Usage: "sglang: `BACKEND` by which embeddings go from engine to engine; there is only this one"},
 		&cli.IntFlag{Category: media, Name: "media-tokens", Value: d.MediaTokens, Usage: "prefill `TOKENS` that encoding one medium costs"},
 		&cli.IntFlag{Category: media, Name: "max-media-bytes", Value: d.MaxMediaBytes, Usage: "`BYTES` of the largest medium inside a request"},
 	}
 }
+
+// zmqToScheduler is SGLang's own default.
+const zmqToScheduler = "zmq_to_scheduler"
 
 // disaggConfig reads them into cfg.
 func disaggConfig(c *cli.Context, cfg *simhttp.Config) error {
@@ -66,6 +74,11 @@ func disaggConfig(c *cli.Context, cfg *simhttp.Config) error {
 	d.ECPeers = c.StringSlice("ec-peers")
 	d.ECDir = c.String("ec-dir")
 	d.ECStrict = c.Bool("ec-strict")
+	d.EncoderOnly, d.LanguageOnly = c.Bool("encoder-only"), c.Bool("language-only")
+	d.EncoderURLs, d.EncoderTimeout = c.StringSlice("encoder-urls"), c.Duration("encoder-timeout")
+	if backend := c.String("encoder-transfer-backend"); backend != zmqToScheduler {
+		return fmt.Errorf("--encoder-transfer-backend must be %s, not %q", zmqToScheduler, backend)
+	}
 	d.MediaTokens = c.Int("media-tokens")
 	d.MaxMediaBytes = c.Int("max-media-bytes")
 	if err := kvTransferConfig(c.String("kv-transfer-config"), d); err != nil {
