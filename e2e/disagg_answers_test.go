@@ -209,9 +209,9 @@ func sglangRooms() []row {
 		{"2_fields_of_clients", clientFields},
 		{"PD-03_ten_thousand_rooms", manyRooms},
 		{"PD-04_rooms_of_clients_count_for_nothing", func(t *testing.T, f *legFleet) {
-			atOnce(t, f, 50, `,"bootstrap_room":7,"bootstrap_host":"evil","bootstrap_port":1`)
+			roomsDiffer(t, f, 50, `,"bootstrap_room":7,"bootstrap_host":"evil","bootstrap_port":1`)
 		}},
-		{"F26_rooms_in_flight_differ", func(t *testing.T, f *legFleet) { atOnce(t, f, 100, "") }},
+		{"F26_rooms_in_flight_differ", func(t *testing.T, f *legFleet) { roomsDiffer(t, f, 100, "") }},
 		{"PD-05_a_flat_list_is_one_prompt", func(t *testing.T, f *legFleet) { batchOf(t, f, 0) }},
 	}
 	for _, n := range []int{1, 2, 33} {
@@ -337,9 +337,9 @@ func manyRooms(t *testing.T, f *legFleet) {
 	}
 }
 
-// atOnce has requests in flight at the same time, which are all to have rooms of their
+// roomsDiffer has requests in flight at the same time, which are all to have rooms of their
 // own.
-func atOnce(t *testing.T, f *legFleet, n int, fields string) {
+func roomsDiffer(t *testing.T, f *legFleet, n int, fields string) {
 	t.Helper()
 	f.faults(t, "prefill", simctl.Faults{Transfer: &simctl.TransferFault{Hold: true}})
 	var wg sync.WaitGroup
