@@ -31,6 +31,12 @@ func TestDisaggConformanceAnswers(t *testing.T) {
 		parallel(t)
 		fleet.rows(t, slices.Concat(brokenAnswers(), sglangRooms(), sglangEnds(), sglangLogprobs())...)
 	})
+	t.Run("split", func(t *testing.T) {
+		parallel(t)
+		fleet := fleet
+		fleet.args = slices.Concat(once, []string{"--pd-n-mode", "split"})
+		fleet.rows(t, row{"1_answers_that_are_split", splitAnswers})
+	})
 	t.Run("vllm", func(t *testing.T) {
 		parallel(t)
 		fleet := fleet
@@ -414,6 +420,34 @@ func batchOf(t *testing.T, f *legFleet, n int) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	f.one(t, generatePath, n, f.port())
+}
+
+// splitAnswers has engines that refuse lists of rooms answer a chat several times.
+func splitAnswers(t *testing.T, f *legFleet) {
+	refuse := simctl.Faults{Rules: []simctl.Rule{{
+		Match: simctl.Match{Path: chatPath, Contains: `"bootstrap_room":[`}, Status: http.StatusBadRequest, Body: json.RawMessage(`{"error":{"message":"no lists"}}`),
+	}}}
+	f.faults(t, "prefill", refuse)
+	f.faults(t, "decode", refuse)
+	for _, stream := range []string{"", `,"stream":true`} {
+		a := f.asks(t, `,"n":3,"temperature":0`+stream)
+		if a.status != http.StatusOK {
+			t.Errorf("status %d: %s", a.status, a.body)
+		}
+		for i := range 3 {
+			if !strings.Contains(a.body, fmt.Sprintf(`"index":%d`, i)) {
+				t.Errorf("no answer %d in %s", i, a.body)
+			}
+		}
+	}
+	rooms := map[string]bool{}
+	for _, j := range f.rooms(t, "decode", chatPath) {
+		rooms[string(j.Room)] = true
+	}
+	if len(rooms) != 6 {
+		t.Errorf("%d rooms for six answers", len(rooms))
+	}
+	f.charges(t)
 }
 
 // sglangLogprobs compares what is said of probabilities with what an engine that does it

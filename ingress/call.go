@@ -24,6 +24,7 @@ type call struct {
 	ctx     context.Context //nolint:containedctx // under which it was sent
 	why     string          // what its failure was
 	cached  []byte          // of prefill's prompt, as its answer says
+	share   *share          // of which it is a part, nil for a call of its own
 	ended   bool
 	unmet   bool // there was no connection: the worker has seen nothing
 }
@@ -35,6 +36,10 @@ func (c *call) end(o worker.Outcome, unreached bool) {
 		return
 	}
 	c.ended = true
+	if c.share != nil {
+		c.share.end(c, o, unreached)
+		return
+	}
 	if o == worker.Failure {
 		c.x.srv.complain(c.pick.Worker, c.why)
 		if !c.x.charge(c.pick.Worker.ID) {

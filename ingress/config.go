@@ -109,6 +109,9 @@ type PDConfig struct {
 	// EncodeOnPrefill leaves media to the prefill worker where no encode worker is
 	// available for them.
 	EncodeOnPrefill bool
+	// SplitAnswers has each of a chat's n answers asked for by itself where SGLang's
+	// engines share it: some refuse the lists of rooms that one request of several has.
+	SplitAnswers bool
 }
 
 // DefaultConfig is the configuration of a gateway that was given no flags.

@@ -19,6 +19,9 @@ import (
 // answer is only watched; decode's goes to the client. The first leg that fails
 // ends the other at once.
 func (x *exchange) parallel(rt *route, r *http.Request, p *Plan) error {
+	if n, ok := x.splits(rt); ok {
+		return x.split(rt, r, p, n)
+	}
 	b := &x.query.body
 	join := bootstrap.New(p.Prefill.pick.Worker, x.srv.rooms, rt.prompts(b))
 	host, port, room := join.Values(body.AppendString)

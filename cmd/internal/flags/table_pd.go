@@ -13,6 +13,8 @@ type Sharing struct {
 	LocalPrefill int64
 	// EncodeFallback is who gets media for which no encode worker is available.
 	EncodeFallback string
+	// Answers is how SGLang's engines are asked for several answers of a chat.
+	Answers string
 }
 
 // noFallback refuses media for which no encode worker is available.
@@ -20,6 +22,15 @@ const noFallback = "none"
 
 // EncodeOnPrefill says whether a prefill worker gets them.
 func (s *Sharing) EncodeOnPrefill() bool { return s.EncodeFallback == worker.Prefill.String() }
+
+// Ways to ask for several answers.
+const (
+	answersList  = "list"
+	answersSplit = "split"
+)
+
+// SplitAnswers says whether each answer is asked for by itself.
+func (s *Sharing) SplitAnswers() bool { return s.Answers == answersSplit }
 
 // sharingTable defines the flags of [Sharing].
 func sharingTable() []Def {
@@ -34,6 +45,11 @@ func sharingTable() []Def {
 			Help: "Who gets media for which no encode worker is available: none, or a prefill worker whose label accepted_media has their type.",
 			set: setEnum(func(s *Serve) *string { return &s.Sharing.EncodeFallback }, "fallback of the encode leg",
 				[]string{noFallback, worker.Prefill.String()}),
+		},
+		{
+			Name: "pd-n-mode", Kind: Scalar, Value: "MODE", Default: answersList, Group: groupLegs, In: serving,
+			Help: "How SGLang legs are asked for several answers of a chat (n): as a list of rooms, or split into a request for each, for engines that refuse lists.",
+			set:  setEnum(func(s *Serve) *string { return &s.Sharing.Answers }, "mode of several answers", []string{answersList, answersSplit}),
 		},
 	}
 }

@@ -40,7 +40,7 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 
 // sharingConfig is what the flags of table_pd.go decide about the API.
 func sharingConfig(s *flags.Sharing) ingress.PDConfig {
-	return ingress.PDConfig{LocalPrefill: s.LocalPrefill, EncodeOnPrefill: s.EncodeOnPrefill()}
+	return ingress.PDConfig{LocalPrefill: s.LocalPrefill, EncodeOnPrefill: s.EncodeOnPrefill(), SplitAnswers: s.SplitAnswers()}
 }
 
 // modeOf is the mode in the API's terms.
