@@ -204,6 +204,7 @@ func (s *Service) probeDue(ctx context.Context, probing *sync.WaitGroup) {
 // identifyTimeout bounds the question which process a worker is: whether it is well
 // does not wait for that.
 const identifyTimeout = time.Second
+
 // probed has the loop look for the next probe at once, if one has found no free slot.
 func (s *Service) probed() {
 	s.mu.Lock()
