@@ -91,13 +91,13 @@ func (x *exchange) another(p *Plan, h *handoff) bool {
 	if h.params == nil || !p.Decode.unmet || x.srv.cfg.Retry.Attempts < 2 || x.elapsed()-h.since > maxGap || x.ctx.Err() != nil {
 		return false
 	}
-	c := &call{x: x, lease: x.srv.selector.Plan()}
+	c := &call{x: x, lease: x.srv.selector.Plan(), fit: worker.Like(h.prefill.class())}
 	c.lease.Leg = worker.Decode
 	if err := x.choose(c, nil, append(slices.Clone(p.tried), p.Decode.pick.Worker.ID), new(wire.Select)); err != nil {
 		return false
 	}
-	w, fit := c.pick.Worker, worker.Fit{Class: h.prefill.pick.Worker.Class()}
-	if w.ID == p.Decode.pick.Worker.ID || !fit.Admits(w.Class()) || x.srv.fleet.Overloaded(w.ID) ||
+	w := c.pick.Worker
+	if w.ID == p.Decode.pick.Worker.ID || w.Class() != h.prefill.class() || x.srv.fleet.Overloaded(w.ID) ||
 		x.srv.fleet.Outdated(worker.Decode, w.ID, c.pick.Epoch) || x.elapsed()-h.since > maxGap {
 		c.end(worker.Neutral, true)
 		return false
