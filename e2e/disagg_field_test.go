@@ -39,16 +39,6 @@ func TestFieldLegs(t *testing.T) {
 				f.closedWithin(t, "decode", chatPath, time.Second)
 				f.charges(t)
 			}},
-			row{"PD-11_connections_have_died_of_idleness", func(t *testing.T, f *legFleet) {
-				const idle = time.Second
-				for _, leg := range []string{"prefill", "decode"} {
-					f.faults(t, leg, simctl.Faults{KeepAlive: simctl.Duration(idle)})
-				}
-				f.answers(t, 1)
-				time.Sleep(idle * 3 / 2) // the time is what the test is about
-				f.answers(t, 20)
-				f.charges(t)
-			}},
 			row{"KV-06_prefill_dies_while_decode_waits_for_its_KV", prefillDies},
 			row{"KV-07_the_client_leaves_a_stream", func(t *testing.T, f *legFleet) {
 				f.abandons(t, `,"stream":true`)
@@ -60,15 +50,26 @@ func TestFieldLegs(t *testing.T) {
 				}
 				f.faults(t, "decode", simctl.Faults{Rules: []simctl.Rule{{Match: simctl.Match{Path: chatPath}, Hold: true}}})
 				gone := f.leaves(t, "decode")
+				// More than one request comes where a connection had died unused.
 				for _, leg := range []string{"prefill", "decode"} {
-					await(t, leg+" to be left", func() bool {
-						r := f.seen(t, leg, chatPath)
-						return len(r) == 1 && !r[0].CallerClosed.IsZero()
-					})
-					if took := f.seen(t, leg, chatPath)[0].CallerClosed.Sub(gone); took > time.Second {
-						t.Errorf("%s was left %v after the client had gone", leg, took)
+					f.abandoned(t, leg, chatPath)
+					for _, r := range f.seen(t, leg, chatPath) {
+						if took := r.CallerClosed.Sub(gone); took > time.Second {
+							t.Errorf("%s was left %v after the client had gone", leg, took)
+						}
 					}
 				}
+				f.charges(t)
+			}},
+			// The last one: connections of its engines may close at any time later.
+			row{"PD-11_connections_have_died_of_idleness", func(t *testing.T, f *legFleet) {
+				const idle = time.Second
+				for _, leg := range []string{"prefill", "decode"} {
+					f.faults(t, leg, simctl.Faults{KeepAlive: simctl.Duration(idle)})
+				}
+				f.answers(t, 1)
+				time.Sleep(idle * 3 / 2) // the time is what the test is about
+				f.answers(t, 20)
 				f.charges(t)
 			}},
 		)
@@ -98,7 +99,7 @@ func (f *legFleet) leaves(t *testing.T, leg string) (gone time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the request at "+leg, func() bool { return f.got(t, leg) == 1 })
+	await(t, "the request at "+leg, func() bool { return f.got(t, leg) > 0 })
 	gone = time.Now()
 	if err := client.Close(); err != nil {
 		t.Fatal(err)

@@ -250,14 +250,27 @@ func (f *legFleet) seen(t *testing.T, leg, path string) []simctl.Record {
 // get there.
 func (f *legFleet) closedWithin(t *testing.T, leg, path string, d time.Duration) {
 	t.Helper()
-	await(t, leg+" to be left", func() bool {
-		return !slices.ContainsFunc(f.seen(t, leg, path), func(r simctl.Record) bool { return r.CallerClosed.IsZero() })
-	})
+	f.abandoned(t, leg, path)
 	for _, r := range f.seen(t, leg, path) {
 		if took := r.CallerClosed.Sub(r.Arrived); took > d {
 			t.Errorf("%s was left after %v, want %v at most", leg, took, d)
 		}
 	}
+}
+
+// abandoned waits until the gateway has left each request for a path that a leg has got.
+func (f *legFleet) abandoned(t *testing.T, leg, path string) {
+	t.Helper()
+	awaitSame(t, "requests that have not been left at "+leg, nil, func() []string {
+		var open []string
+		for _, r := range f.seen(t, leg, path) {
+			if r.CallerClosed.IsZero() {
+				open = append(open, fmt.Sprintf("%d on connection %d: status %d, %d bytes, came %s, ended %s, connection closed %s",
+					r.Seq, r.Conn, r.Status, len(r.Body), r.Arrived.Format(time.StampMilli), r.Ended.Format(time.StampMilli), r.ConnClosed.Format(time.StampMilli)))
+			}
+		}
+		return open
+	})
 }
 
 // charges wants failures of these workers, such as "decode 1", and of no others, since

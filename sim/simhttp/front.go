@@ -30,7 +30,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	stop := s.records.watch(r.Context(), e)
 	a := &answer{ResponseWriter: w, req: r, faults: s.faults}
 	defer func() {
-		stop()
+		if stop() && r.Context().Err() != nil {
+			s.records.left(e) // the handler has noticed it before the watch did
+		}
 		s.records.end(e, a.status)
 		s.log.Debug("request", "method", r.Method, "path", r.URL.Path, "status", a.status)
 	}()

@@ -74,11 +74,14 @@ func (rc *recorder) trim() {
 
 // watch notes when ctx ends before stop is called: the caller has gone.
 func (rc *recorder) watch(ctx context.Context, e *entry) (stop func() bool) {
-	return context.AfterFunc(ctx, func() {
-		rc.mu.Lock()
-		defer rc.mu.Unlock()
-		e.CallerClosed = rc.clock()
-	})
+	return context.AfterFunc(ctx, func() { rc.left(e) })
+}
+
+// left notes that the caller has gone.
+func (rc *recorder) left(e *entry) {
+	rc.mu.Lock()
+	defer rc.mu.Unlock()
+	e.CallerClosed = rc.clock()
 }
 
 func (rc *recorder) end(e *entry, status int) {
