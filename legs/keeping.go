@@ -62,8 +62,18 @@ func (s *Service) watchWorkers(ctx context.Context) error {
 		Synced: func() {
 			s.add(slices.Collect(maps.Values(initial))...)
 			initial, synced = nil, true
+			s.knowsWorkers()
 		},
 	})
+}
+
+// knowsWorkers says that this replica knows who exists. Until then it is not ready,
+// however long that takes: it would refuse what ingresses, by their copies, can serve.
+func (s *Service) knowsWorkers() {
+	s.mu.Lock()
+	s.informed = true
+	s.mu.Unlock()
+	s.tick(true)
 }
 
 func (s *Service) add(specs ...*worker.Spec) {

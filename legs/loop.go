@@ -70,7 +70,7 @@ func (s *Service) tick(timed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	was := s.readiness.Ready()
-	if timed && s.readiness.Tick(now, s.heard()) && !was {
+	if timed && s.informed && s.readiness.Tick(now, s.heard()) && !was {
 		s.ready.Store(true)
 		s.log.Debug("selector replica is ready", slog.Uint64("replica", uint64(s.cfg.Replica)))
 		s.beat()

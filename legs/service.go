@@ -88,6 +88,7 @@ type Service struct {
 
 	mu        sync.Mutex // below it: the keepers and what they need
 	readiness *worker.Readiness
+	informed  bool // the workers' bucket has been read
 	keepers   map[worker.ID]*keeping
 	agenda    agenda
 	ranked    uint64          // version of the ranking that the keepers know

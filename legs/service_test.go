@@ -245,6 +245,29 @@ func TestNotReadyBeforeItHasSettled(t *testing.T) {
 	}
 }
 
+// TestNotReadyBeforeItKnowsTheWorkers has a replica on a bus whose bucket cannot be
+// read, as in the smaller half of a cluster: however long that lasts, it does not
+// refuse for want of workers what ingresses can serve by their copies.
+func TestNotReadyBeforeItKnowsTheWorkers(t *testing.T) {
+	b := start(t, nil)
+	now := time.Now()
+	s, err := New(b.cfg, Deps{Bus: b.bus, Prober: b.prober, Log: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.now = func() time.Time { return now }
+	s.readiness.Connected(now)
+	now = now.Add(time.Hour)
+	s.tick(true)
+	if s.ready.Load() {
+		t.Error("it is ready and knows nobody")
+	}
+	s.knowsWorkers()
+	if !s.ready.Load() {
+		t.Error("it is not ready although it knows who exists")
+	}
+}
+
 func TestHealthFollowsTheWorker(t *testing.T) {
 	b := start(t, nil)
 	w := spec(1, "m")
