@@ -115,11 +115,11 @@ func (r *Registrar) try(ctx context.Context, j *job) error {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
 	defer cancel()
 	if !r.cfg.DisableHealth {
-		if err := r.prober.Health(ctx, j.asked.URL, r.cfg.Endpoint); err != nil {
+		if err := r.prober.Health(ctx, j.asked.Base(), r.cfg.Endpoint); err != nil {
 			return err
 		}
 	}
-	found, err := r.prober.Discover(ctx, j.asked.URL)
+	found, err := r.prober.Discover(ctx, j.asked.Base())
 	if err != nil {
 		return err
 	}
@@ -149,12 +149,13 @@ func (r *Registrar) register(ctx context.Context, j *job, s *worker.Spec) error 
 	}
 	s.Conflict = cmp.Or(unsupported(s), r.conflict(s))
 	r.own[s.ID] = s // before it is stored: who comes after it must see it
+	r.known[s.ID] = &known{asked: j.asked}
 	r.mu.Unlock()
 	err := r.store.Put(ctx, s.Clone())
 	if err != nil {
 		r.mu.Lock()
 		if r.own[s.ID] == s {
-			delete(r.own, s.ID)
+			r.disown(s.ID)
 		}
 		r.mu.Unlock()
 	}
