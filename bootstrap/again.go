@@ -95,6 +95,13 @@ func (r *Registrar) rediscover(ctx context.Context, id worker.ID, k *known) erro
 	if err != nil {
 		return err
 	}
+	s := merged(k.asked, found)
+	r.mu.Lock()
+	if old := r.own[id]; old != nil && old.DPSize > 0 {
+		s = s.Ranked(old.DPRank, old.DPSize)
+	}
+	r.mu.Unlock()
+	r.mooncake(asking, s)
 	r.writing.Lock() // a worker that is being removed must not come back
 	defer r.writing.Unlock()
 	r.mu.Lock()
@@ -103,7 +110,6 @@ func (r *Registrar) rediscover(ctx context.Context, id worker.ID, k *known) erro
 		r.mu.Unlock()
 		return nil
 	}
-	s := merged(k.asked, found)
 	s.RegisteredAt = old.RegisteredAt
 	s.Conflict = r.conflict(s)
 	r.mu.Unlock()

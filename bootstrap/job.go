@@ -123,11 +123,22 @@ func (r *Registrar) try(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	s := merged(j.asked, found)
-	warning := r.mooncake(ctx, s)
-	if err := r.register(ctx, j, s); err != nil {
-		return fmt.Errorf("%w: %w", errUnstored, err)
+	ranks, err := r.expand(merged(j.asked, found))
+	if err != nil {
+		return err
 	}
+	for _, s := range ranks {
+		warning := r.mooncake(ctx, s)
+		if err := r.register(ctx, j, s); err != nil {
+			return fmt.Errorf("%w: %w", errUnstored, err)
+		}
+		r.registered(s, warning)
+	}
+	return nil
+}
+
+// registered tells of a worker that is.
+func (r *Registrar) registered(s *worker.Spec, warning string) {
 	r.log.Info("worker registered", slog.String("worker", s.URL), slog.String("worker_id", s.ID.String()), slog.String("leg", s.Leg.String()),
 		slog.String("model", s.ModelID()), slog.String("runtime", string(s.Runtime)))
 	if warning != "" {
@@ -137,7 +148,6 @@ func (r *Registrar) try(ctx context.Context, j *job) error {
 	if s.Conflict != "" {
 		r.tell(s)
 	}
-	return nil
 }
 
 // register gives the worker its place in the order of workers and stores it.

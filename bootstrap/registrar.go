@@ -46,6 +46,7 @@ type Config struct {
 	Endpoint      string        // path of the health probe
 	ProbeTimeout  time.Duration // of one question to a worker
 	DisableHealth bool          // register without a good probe
+	DPAware       bool          // a worker is each data-parallel rank of an engine
 
 	Delay    time.Duration // before the first try
 	Interval time.Duration // between tries
@@ -219,7 +220,7 @@ func (r *Registrar) Add(s *worker.Spec) error {
 	switch {
 	case r.jobs[s.ID] != nil:
 		return ErrRegistering
-	case r.own[s.ID] != nil || r.heard[s.ID] != nil:
+	case r.own[s.ID] != nil || r.heard[s.ID] != nil, r.cfg.DPAware && r.overlaps(s):
 		return ErrRegistered
 	case len(r.jobs) >= maxJobs:
 		return ErrFull
@@ -232,9 +233,24 @@ func (r *Registrar) Add(s *worker.Spec) error {
 }
 
 // Remove removes a worker, whoever registered it, and ends a registration of it
-// that runs here. When it returns nil the worker can be added again. The error is
+// that runs here. The id of an engine is all its data-parallel ranks. When it returns nil the worker can be added again. The error is
 // ErrUnknown, or the store's, and then the worker may still be there.
 func (r *Registrar) Remove(ctx context.Context, id worker.ID) error {
+	err := r.remove(ctx, id)
+	if err != nil && !errors.Is(err, ErrUnknown) {
+		return err
+	}
+	for _, rank := range r.ranksOf(id) {
+		err = r.remove(ctx, rank)
+		if err != nil && !errors.Is(err, ErrUnknown) { // else somebody else has removed it
+			return err
+		}
+	}
+	return err
+}
+
+// remove removes one worker, as Remove does it.
+func (r *Registrar) remove(ctx context.Context, id worker.ID) error {
 	stored, err := r.stop(ctx, id)
 	if err != nil || !stored {
 		return err
