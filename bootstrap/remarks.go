@@ -53,13 +53,17 @@ func (r *Registrar) remarks() (all []remark) {
 			continue
 		}
 		if _, met := addressOf(s); met && far != "" && loopback(s.BootstrapHost) {
-			all = append(all, remark{s.URL, "decode worker " + far + " may not reach this prefill worker at " + s.BootstrapHost,
-				"register it under a name that other machines know, or give it a bootstrap_host"})
+			all = append(all, remark{
+				s.URL, "decode worker " + far + " may not reach this prefill worker at " + s.BootstrapHost,
+				"register it under a name that other machines know, or give it a bootstrap_host",
+			})
 		}
 		if said := s.Labels[portLabel]; s.BootstrapSource != worker.EngineSource && s.BootstrapPort != 0 &&
 			s.Labels[modeLabel] == worker.Prefill.String() && said != "" && said != strconv.Itoa(int(s.BootstrapPort)) {
-			all = append(all, remark{s.URL, fmt.Sprintf("the bootstrap port given for the worker is %d, its engine says %s", s.BootstrapPort, said),
-				"leave the port out, or correct it, unless it is forwarded"})
+			all = append(all, remark{
+				s.URL, fmt.Sprintf("the bootstrap port given for the worker is %d, its engine says %s", s.BootstrapPort, said),
+				"leave the port out, or correct it, unless it is forwarded",
+			})
 		}
 	}
 	for _, pair := range first {
@@ -81,8 +85,10 @@ func together(p, d *worker.Spec) (all []remark) {
 		}
 	}
 	if n, err := strconv.Atoi(p.Labels["dp_size"]); err == nil && n > 1 && p.DPSize == 0 && p.Labels["load_balance_method"] != followsRoom {
-		all = append(all, remark{p.URL, fmt.Sprintf("the prefill engine has %d data-parallel ranks, of which decode cannot know which one has the request", n),
-			"start it with --load-balance-method " + followsRoom + ", or the gateway with --dp-aware"})
+		all = append(all, remark{
+			p.URL, fmt.Sprintf("the prefill engine has %d data-parallel ranks, of which decode cannot know which one has the request", n),
+			"start it with --load-balance-method " + followsRoom + ", or the gateway with --dp-aware",
+		})
 	}
 	return all
 }
@@ -111,7 +117,7 @@ func (r *Registrar) remark() {
 	r.mu.Unlock()
 	for _, m := range now {
 		if !slices.Contains(old, m) {
-			r.log.Warn(m.text, slog.String("worker", m.worker), slog.String("hint", m.hint))
+			r.log.Warn("workers may not find each other", slog.String("worker", m.worker), slog.String("reason", m.text), slog.String("hint", m.hint))
 		}
 	}
 }

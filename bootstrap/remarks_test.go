@@ -38,7 +38,8 @@ func TestRemarks(t *testing.T) {
 		{"a bootstrap host helps", []add{{"http://localhost:1", spec(worker.Prefill, "a", 9001)}, {"http://b:1", spec(worker.Decode, "b", 0)}}, nil},
 		{"another tensor parallel size", []add{{"http://a:1", spec(worker.Prefill, "a", 9001, "tp_size", "2")}, {"http://b:1", spec(worker.Decode, "b", 0, "tp_size", "4")}}, []string{"tp_size is 2, and 4 at decode worker http://b:1"}},
 		{"only the first of each leg", []add{
-			{"http://a:1", spec(worker.Prefill, "a", 9001, "dp_size", "1")}, {"http://b:1", spec(worker.Decode, "b", 0, "dp_size", "1")},
+			{"http://a:1", spec(worker.Prefill, "a", 9001, "dp_size", "1")},
+			{"http://b:1", spec(worker.Decode, "b", 0, "dp_size", "1")},
 			{"http://c:1", spec(worker.Decode, "c", 0, "dp_size", "4")},
 		}, nil},
 		{"another method", []add{{"http://a:1", spec(worker.Prefill, "a", 9001, "load_balance_method", "x")}, {"http://b:1", spec(worker.Decode, "b", 0, "load_balance_method", "y")}}, []string{"load_balance_method is x, and y"}},

@@ -15,9 +15,11 @@ import (
 // TestDisaggRanks has engines with data-parallel ranks.
 func TestDisaggRanks(t *testing.T) {
 	cases(t, map[string]func(t *testing.T){
-		"9_sglang":              func(t *testing.T) { ranksOfPD(t, simhttp.SGLang) },
-		"9_sglang_split":        func(t *testing.T) { ranksOfPD(t, simhttp.SGLang, "--topology", "split") },
-		"9_sglang_fewest":       func(t *testing.T) { ranksOfPD(t, simhttp.SGLang, "--dp-minimum-tokens-scheduler", "--load-monitor-interval", "3600") },
+		"9_sglang":       func(t *testing.T) { ranksOfPD(t, simhttp.SGLang) },
+		"9_sglang_split": func(t *testing.T) { ranksOfPD(t, simhttp.SGLang, "--topology", "split") },
+		"9_sglang_fewest": func(t *testing.T) {
+			ranksOfPD(t, simhttp.SGLang, "--dp-minimum-tokens-scheduler", "--load-monitor-interval", "3600")
+		},
 		"9_vllm":                func(t *testing.T) { ranksOfPD(t, simhttp.VLLM) },
 		"9_regular":             func(t *testing.T) { ranksOfRegular(t) },
 		"9_regular_split":       func(t *testing.T) { ranksOfRegular(t, "--topology", "split") },

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"slices"
 	"strconv"
 
 	"smg/engine"
@@ -47,5 +48,5 @@ func (r rank) header(fields []engine.Field) []engine.Field {
 	if !r.known {
 		return fields
 	}
-	return append(fields[:len(fields):len(fields)], engine.Field{Name: rankHeader, Value: strconv.Itoa(r.number)})
+	return append(slices.Clip(fields), engine.Field{Name: rankHeader, Value: strconv.Itoa(r.number)})
 }
