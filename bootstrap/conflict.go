@@ -13,18 +13,33 @@ import (
 // server beside them answers there for all.
 const sharedLabel = "shared_bootstrap"
 
-// sameAddress says whether decode workers could not tell a from b.
+// sameAddress says whether decode workers could not tell a from b. Ranks of one engine
+// are told apart by their number.
 func sameAddress(a, b *worker.Spec) bool {
-	return a.BootstrapPort != 0 && a.BootstrapPort == b.BootstrapPort && a.BootstrapHost == b.BootstrapHost &&
-		(a.Labels[sharedLabel] != "true" || b.Labels[sharedLabel] != "true")
+	at, ok := addressOf(a)
+	other, too := addressOf(b)
+	return ok && too && at == other && a.Base() != b.Base() && (a.Labels[sharedLabel] != "true" || b.Labels[sharedLabel] != "true")
+}
+
+// mooncake is the connector whose prefill engines are met at a port of their own where
+// nothing else is said.
+const (
+	mooncake     = "MooncakeConnector"
+	mooncakePort = 8998
+)
+
+// addressOf is where decode workers really meet s; false if nowhere.
+func addressOf(s *worker.Spec) (address, bool) {
+	port := s.BootstrapPort
+	if port == 0 && s.Leg == worker.Prefill && s.KVConnector == mooncake {
+		port = mooncakePort
+	}
+	return address{s.BootstrapHost, port}, port != 0
 }
 
 // conflict says who had the bootstrap address of s before, "" for nobody. r.mu is
 // held.
 func (r *Registrar) conflict(s *worker.Spec) string {
-	if s.BootstrapPort == 0 {
-		return ""
-	}
 	var first *worker.Spec
 	for o := range r.others(s.ID) {
 		if sameAddress(o, s) && o.Compare(s) < 0 && (first == nil || o.Compare(first) < 0) {
@@ -36,7 +51,23 @@ func (r *Registrar) conflict(s *worker.Spec) string {
 
 // owners are the first workers of each bootstrap address: among all of them, and among
 // those that share it with nobody.
-type owners map[address][2]*worker.Spec
+type owners map[address]*[2]firsts
+
+// firsts are the first worker, and the first that is no rank of the same engine.
+type firsts struct{ first, other *worker.Spec }
+
+func (f *firsts) add(s *worker.Spec) {
+	before := func(t *worker.Spec) bool { return t == nil || s.Compare(t) < 0 }
+	switch {
+	case before(f.first):
+		if f.first != nil && f.first.Base() != s.Base() {
+			f.other = f.first
+		}
+		f.first = s
+	case f.first.Base() != s.Base() && before(f.other):
+		f.other = s
+	}
+}
 
 // address is a bootstrap address.
 type address struct {
@@ -48,17 +79,19 @@ type address struct {
 func (r *Registrar) owners() owners {
 	all := owners{}
 	for s := range r.others(worker.ID{}) {
-		if s.BootstrapPort == 0 {
+		at, ok := addressOf(s)
+		if !ok {
 			continue
 		}
-		at := address{s.BootstrapHost, s.BootstrapPort}
-		firsts := all[at]
-		for i := range firsts {
-			if alone := s.Labels[sharedLabel] != "true"; (i == 0 || alone) && (firsts[i] == nil || s.Compare(firsts[i]) < 0) {
-				firsts[i] = s
-			}
+		of := all[at]
+		if of == nil {
+			of = &[2]firsts{}
+			all[at] = of
 		}
-		all[at] = firsts
+		of[0].add(s)
+		if s.Labels[sharedLabel] != "true" {
+			of[1].add(s)
+		}
 	}
 	return all
 }
@@ -66,14 +99,18 @@ func (r *Registrar) owners() owners {
 // conflict is what [Registrar.conflict] says, at a cost that does not depend on the
 // number of workers.
 func (all owners) conflict(s *worker.Spec) string {
-	if s.BootstrapPort == 0 {
+	at, ok := addressOf(s)
+	if !ok || all[at] == nil {
 		return ""
 	}
-	among := 0
+	of := all[at][0]
 	if s.Labels[sharedLabel] == "true" {
-		among = 1
+		of = all[at][1]
 	}
-	first := all[address{s.BootstrapHost, s.BootstrapPort}][among]
+	first := of.first
+	if first != nil && first.Base() == s.Base() {
+		first = of.other
+	}
 	if first == nil || first.Compare(s) >= 0 {
 		return ""
 	}
@@ -85,7 +122,8 @@ func told(first, s *worker.Spec) string {
 	if first == nil {
 		return ""
 	}
-	return "bootstrap_port_conflict: " + first.URL + " has the bootstrap address " + s.BootstrapHost + ":" + strconv.Itoa(int(s.BootstrapPort)) + " already"
+	at, _ := addressOf(s)
+	return "bootstrap_port_conflict: " + first.URL + " has the bootstrap address " + at.host + ":" + strconv.Itoa(int(at.port)) + " already"
 }
 
 // others are all workers but one that have a place in the order of workers: those

@@ -39,6 +39,11 @@ func prefill(s *worker.Spec) {
 	s.Leg, s.BootstrapHost, s.BootstrapPort, s.BootstrapSource = worker.Prefill, "p", 8998, "api"
 }
 
+func rank(s *worker.Spec) {
+	prefill(s)
+	s.DPSize, s.BaseURL = 2, "http://base:1"
+}
+
 func shared(s *worker.Spec) {
 	prefill(s)
 	s.Labels = map[string]string{sharedLabel: "true"}
@@ -82,6 +87,12 @@ func TestConflictsFollowTheFleet(t *testing.T) {
 			prefill(s)
 			s.BootstrapPort = 0
 		})}},
+		{name: "the port that Mooncake has where none is given", steps: []func(*testing.T, *Registrar, *memory){add(b, prefill), add(a, func(s *worker.Spec) {
+			prefill(s)
+			s.BootstrapPort, s.KVConnector = 0, mooncake
+		})}, want: []string{a}},
+		{name: "ranks of one engine", steps: []func(*testing.T, *Registrar, *memory){add(b, rank), add(a, rank)}},
+		{name: "ranks of another engine", steps: []func(*testing.T, *Registrar, *memory){add(c, prefill), add(b, rank), add(a, rank)}, want: []string{a, b}},
 		{name: "both share a server", steps: []func(*testing.T, *Registrar, *memory){add(b, shared), add(a, shared)}},
 		{name: "one alone says so", steps: []func(*testing.T, *Registrar, *memory){add(b, shared), add(a, prefill)}, want: []string{a}},
 		{name: "the earlier one goes", steps: []func(*testing.T, *Registrar, *memory){add(b, prefill), add(a, prefill), add(c, prefill), remove(b)}, want: []string{c}},

@@ -115,19 +115,30 @@ func (r *Registrar) try(ctx context.Context, j *job) error {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
 	defer cancel()
 	if !r.cfg.DisableHealth {
-		if err := r.prober.Health(ctx, j.asked.URL, r.cfg.Endpoint); err != nil {
+		if err := r.prober.Health(ctx, j.asked.Base(), r.cfg.Endpoint); err != nil {
 			return err
 		}
 	}
-	found, err := r.prober.Discover(ctx, j.asked.URL)
+	found, err := r.prober.Discover(ctx, j.asked.Base())
 	if err != nil {
 		return err
 	}
-	s := merged(j.asked, found)
-	warning := r.mooncake(ctx, s)
-	if err := r.register(ctx, j, s); err != nil {
-		return fmt.Errorf("%w: %w", errUnstored, err)
+	ranks, err := r.expand(merged(j.asked, found))
+	if err != nil {
+		return err
 	}
+	for _, s := range ranks {
+		warning := r.mooncake(ctx, s)
+		if err := r.register(ctx, j, s); err != nil {
+			return fmt.Errorf("%w: %w", errUnstored, err)
+		}
+		r.registered(s, warning)
+	}
+	return nil
+}
+
+// registered tells of a worker that is.
+func (r *Registrar) registered(s *worker.Spec, warning string) {
 	r.log.Info("worker registered", slog.String("worker", s.URL), slog.String("worker_id", s.ID.String()), slog.String("leg", s.Leg.String()),
 		slog.String("model", s.ModelID()), slog.String("runtime", string(s.Runtime)))
 	if warning != "" {
@@ -137,7 +148,6 @@ func (r *Registrar) try(ctx context.Context, j *job) error {
 	if s.Conflict != "" {
 		r.tell(s)
 	}
-	return nil
 }
 
 // register gives the worker its place in the order of workers and stores it.
@@ -149,12 +159,13 @@ func (r *Registrar) register(ctx context.Context, j *job, s *worker.Spec) error 
 	}
 	s.Conflict = cmp.Or(unsupported(s), r.conflict(s))
 	r.own[s.ID] = s // before it is stored: who comes after it must see it
+	r.known[s.ID] = &known{asked: j.asked}
 	r.mu.Unlock()
 	err := r.store.Put(ctx, s.Clone())
 	if err != nil {
 		r.mu.Lock()
 		if r.own[s.ID] == s {
-			delete(r.own, s.ID)
+			r.disown(s.ID)
 		}
 		r.mu.Unlock()
 	}

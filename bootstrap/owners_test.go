@@ -18,6 +18,9 @@ func TestOwnersAgainstModel(t *testing.T) {
 		for i := range 12 {
 			s := asked(t, fmt.Sprintf("http://w%d:1", i), func(s *worker.Spec) {
 				s.BootstrapHost, s.BootstrapPort = "p", uint16(rnd.IntN(4))
+				if rank := rnd.IntN(4); rank < 2 {
+					s.BaseURL, s.DPSize, s.DPRank = "http://base", 2, rank
+				}
 				s.RegisteredAt = time.Unix(int64(rnd.IntN(6)), 0)
 				if rnd.IntN(3) == 0 {
 					s.Labels = map[string]string{sharedLabel: "true"}

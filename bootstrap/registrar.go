@@ -46,6 +46,7 @@ type Config struct {
 	Endpoint      string        // path of the health probe
 	ProbeTimeout  time.Duration // of one question to a worker
 	DisableHealth bool          // register without a good probe
+	DPAware       bool          // a worker is each data-parallel rank of an engine
 
 	Delay    time.Duration // before the first try
 	Interval time.Duration // between tries
@@ -125,13 +126,16 @@ type Registrar struct {
 	// Held while a worker that is registered is stored again or removed, and before mu.
 	writing sync.Mutex
 
-	mu    sync.Mutex
-	start func(*job) // nil unless Run runs
-	jobs  map[worker.ID]*job
-	own   map[worker.ID]*worker.Spec  // registered here
-	heard map[worker.ID]*worker.Spec  // registered by anybody, as the store tells
-	gone  map[worker.ID]chan struct{} // closed when the store tells of the removal
-	last  time.Time                   // the youngest time of registration given out
+	mu       sync.Mutex
+	start    func(*job)                  // nil unless Run runs
+	again    func(func(context.Context)) // as start, for a worker that is asked anew
+	jobs     map[worker.ID]*job
+	known    map[worker.ID]*known        // of those in own
+	own      map[worker.ID]*worker.Spec  // registered here
+	heard    map[worker.ID]*worker.Spec  // registered by anybody, as the store tells
+	gone     map[worker.ID]chan struct{} // closed when the store tells of the removal
+	remarked []remark                    // what was told last
+	last     time.Time                   // the youngest time of registration given out
 }
 
 // NewRegistrar is a registrar that does nothing yet. See [Registrar.Run].
@@ -142,6 +146,7 @@ func NewRegistrar(cfg Config, prober Prober, store Store, log *slog.Logger) (*Re
 	return &Registrar{
 		cfg: cfg, prober: prober, store: store, log: log, poke: make(chan struct{}, 1), slots: make(chan struct{}, maxTries),
 		jobs: map[worker.ID]*job{}, own: map[worker.ID]*worker.Spec{}, heard: map[worker.ID]*worker.Spec{}, gone: map[worker.ID]chan struct{}{},
+		known: map[worker.ID]*known{},
 	}, nil
 }
 
@@ -157,17 +162,18 @@ func (r *Registrar) Run(ctx context.Context) error {
 			defer cancel()
 			r.run(ctx, j)
 		})
-	}); err != nil {
+	}, func(ask func(context.Context)) { wg.Go(func() { ask(ctx) }) }); err != nil {
 		return err
 	}
 	for {
 		select {
 		case <-r.poke:
 			r.settle(ctx)
+			r.remark()
 			sleep(ctx, settleEvery) // a fleet that comes worker by worker costs one look for many
 		case <-ctx.Done():
 			r.mu.Lock()
-			r.start = nil
+			r.start, r.again = nil, nil
 			r.mu.Unlock()
 			return nil
 		}
@@ -175,7 +181,7 @@ func (r *Registrar) Run(ctx context.Context) error {
 }
 
 // open starts the jobs there are, those of the configuration first.
-func (r *Registrar) open(start func(*job)) error {
+func (r *Registrar) open(start func(*job), again func(func(context.Context))) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, c := range r.cfg.Workers {
@@ -188,7 +194,7 @@ func (r *Registrar) open(start func(*job)) error {
 		s.RegisteredAt = r.stamp()
 		r.begin(s, true)
 	}
-	r.start = start
+	r.start, r.again = start, again
 	for _, j := range r.jobs {
 		start(j)
 	}
@@ -214,7 +220,7 @@ func (r *Registrar) Add(s *worker.Spec) error {
 	switch {
 	case r.jobs[s.ID] != nil:
 		return ErrRegistering
-	case r.own[s.ID] != nil || r.heard[s.ID] != nil:
+	case r.own[s.ID] != nil || r.heard[s.ID] != nil, r.cfg.DPAware && r.overlaps(s):
 		return ErrRegistered
 	case len(r.jobs) >= maxJobs:
 		return ErrFull
@@ -227,9 +233,24 @@ func (r *Registrar) Add(s *worker.Spec) error {
 }
 
 // Remove removes a worker, whoever registered it, and ends a registration of it
-// that runs here. When it returns nil the worker can be added again. The error is
+// that runs here. The id of an engine is all its data-parallel ranks. When it returns nil the worker can be added again. The error is
 // ErrUnknown, or the store's, and then the worker may still be there.
 func (r *Registrar) Remove(ctx context.Context, id worker.ID) error {
+	err := r.remove(ctx, id)
+	if err != nil && !errors.Is(err, ErrUnknown) {
+		return err
+	}
+	for _, rank := range r.ranksOf(id) {
+		err = r.remove(ctx, rank)
+		if err != nil && !errors.Is(err, ErrUnknown) { // else somebody else has removed it
+			return err
+		}
+	}
+	return err
+}
+
+// remove removes one worker, as Remove does it.
+func (r *Registrar) remove(ctx context.Context, id worker.ID) error {
 	stored, err := r.stop(ctx, id)
 	if err != nil || !stored {
 		return err
@@ -300,7 +321,7 @@ func (r *Registrar) delete(ctx context.Context, id worker.ID) (heard <-chan stru
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.own, id)
+	r.disown(id)
 	return gone, nil
 }
 
@@ -313,12 +334,12 @@ func (r *Registrar) Heard(id worker.ID, s *worker.Spec) {
 	if s != nil {
 		r.heard[id] = s
 		if own := r.own[id]; own != nil && s.RegisteredAt.After(own.RegisteredAt) {
-			delete(r.own, id) // another process has registered it since
+			r.disown(id) // another process has registered it since
 		}
 		return
 	}
 	if r.heard[id] != nil { // else it was removed before it was registered here
-		delete(r.own, id)
+		r.disown(id)
 	}
 	delete(r.heard, id)
 	if gone := r.gone[id]; gone != nil {

@@ -28,6 +28,8 @@ type prober struct {
 	err   error // of Discover
 	// engines are the ranks' that Mooncake tells of at an address.
 	engines map[string]map[int]string
+
+	discovered int // calls of Discover
 }
 
 func (p *prober) Health(_ context.Context, url, _ string) error {
@@ -43,7 +45,19 @@ func (p *prober) Health(_ context.Context, url, _ string) error {
 	return nil
 }
 
-func (p *prober) Discover(context.Context, string) (Found, error) { return p.found, p.err }
+func (p *prober) Discover(context.Context, string) (Found, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.discovered++
+	return p.found, p.err
+}
+
+// becomes has Discover give other answers.
+func (p *prober) becomes(f Found, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.found, p.err = f, err
+}
 
 func (p *prober) MooncakeEngines(_ context.Context, url string) (map[int]string, error) {
 	if e := p.engines[url]; e != nil {

@@ -35,7 +35,8 @@ func SpecOf(rawURL string, leg worker.Leg) (*worker.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := url.Parse(u)
+	base, rank, ranked := worker.SplitRank(u)
+	parsed, err := url.Parse(base)
 	if err != nil {
 		return nil, fmt.Errorf("parsing the worker's URL: %w", err)
 	}
@@ -43,10 +44,14 @@ func SpecOf(rawURL string, leg worker.Leg) (*worker.Spec, error) {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]" // engines expect IPv6 addresses in brackets
 	}
-	return &worker.Spec{
-		ID: worker.IDOf(u), URL: u, Leg: leg, Mode: worker.HTTP, Priority: defaultPriority, Cost: 1,
+	s := &worker.Spec{
+		ID: worker.IDOf(base), URL: base, Leg: leg, Mode: worker.HTTP, Priority: defaultPriority, Cost: 1,
 		BootstrapHost: host, BootstrapSource: defaultSource,
-	}, nil
+	}
+	if ranked {
+		s = s.Ranked(rank, rank+1) // the engine will say how many there are
+	}
+	return s, nil
 }
 
 func specOf(c Candidate) (*worker.Spec, error) {

@@ -35,7 +35,13 @@ func startEngine(t *testing.T, peerFlag string, args ...string) *restartable {
 // again starts it, with another port for other engines each time.
 func (e *restartable) again(t *testing.T) {
 	t.Helper()
-	e.peer = port(t)
+	e.againAt(t, port(t))
+}
+
+// againAt starts it, to be met at a port.
+func (e *restartable) againAt(t *testing.T, peer int) {
+	t.Helper()
+	e.peer = peer
 	args := append([]string{"--port", strconv.Itoa(e.at), "--time-scale", "0"}, append(slices.Clone(e.args), strconv.Itoa(e.peer))...)
 	e.process = start(t, "smg-sim", args...)
 	await(t, "the engine", func() bool { return !refused(t, e.url+"/health") })

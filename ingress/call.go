@@ -74,10 +74,13 @@ func (c *call) send(ctx context.Context, q request) (*engine.Response, error) {
 // address makes what is to be sent, and says where.
 func (c *call) address(q request) (*engine.Target, error) {
 	url := c.pick.Worker.URL
-	target, err := c.x.srv.target(url)
+	target, err := c.x.srv.target(c.pick.Worker.Base())
 	if err != nil {
 		c.end(worker.Neutral, true)
 		return nil, gatewayProblem(http.StatusInternalServerError, "internal_error", "worker %s cannot be called: %v", url, err)
+	}
+	if c.pick.Worker.Runtime == worker.VLLM {
+		q.fields = c.x.rankOf(c).header(q.fields)
 	}
 	c.sent = engine.Request{Method: http.MethodPost, Path: q.path, Fields: q.fields, Body: q.body, NoResend: q.bound}
 	return target, nil

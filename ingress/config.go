@@ -112,6 +112,9 @@ type PDConfig struct {
 	// SplitAnswers has each of a chat's n answers asked for by itself where SGLang's
 	// engines share it: some refuse the lists of rooms that one request of several has.
 	SplitAnswers bool
+	// MinTokens has the data-parallel rank with the fewest tokens in use serve each of
+	// prefill and decode, whichever rank was picked.
+	MinTokens bool
 }
 
 // DefaultConfig is the configuration of a gateway that was given no flags.

@@ -33,6 +33,9 @@ func (s *Server) readsOfLegs() (reads wire.Reads) {
 	for _, leg := range s.cfg.Mode.Legs() {
 		reads |= s.reads(leg)
 	}
+	if s.ranks != nil {
+		reads |= wire.ReadsText
+	}
 	return reads
 }
 

@@ -25,8 +25,20 @@ func (x *exchange) parallel(rt *route, r *http.Request, p *Plan) error {
 	b := &x.query.body
 	join := bootstrap.New(p.Prefill.pick.Worker, x.srv.rooms, rt.prompts(b))
 	host, port, room := join.Values(body.AppendString)
-	q := request{path: rt.engine(), fields: upstreamFields(nil, r.Header), bound: true, body: b.Edit(append(ownFields(),
-		body.Set(bootstrap.FieldHost, host), body.Set(bootstrap.FieldPort, port), body.Set(bootstrap.FieldRoom, room))...)}
+	edits := append(ownFields(), body.Set(bootstrap.FieldHost, host), body.Set(bootstrap.FieldPort, port), body.Set(bootstrap.FieldRoom, room))
+	q := request{path: rt.engine(), fields: upstreamFields(nil, r.Header), bound: true}
+	first, second := x.rankOf(p.Prefill), x.rankOf(p.Decode)
+	if first.known || second.known {
+		// Each leg gets a body of its own; decode has to know where prefill has the KV.
+		n := len(edits)
+		q.body = b.Edit(second.set(first.set(edits[:n:n], fieldPrefillRank), fieldRoutedRank)...)
+		edits = first.set(edits[:n:n], fieldRoutedRank)
+	}
+	toPrefill := q
+	toPrefill.body = b.Edit(edits...)
+	if q.body == nil {
+		q.body = toPrefill.body
+	}
 
 	x.rewrite = nil
 	var keep *promptLogprobs
@@ -46,7 +58,7 @@ func (x *exchange) parallel(rt *route, r *http.Request, p *Plan) error {
 	}()
 	prefill, begun := p.Prefill, x.timing.step // the plan may have let go of it before the goroutine looks
 	legs.watch(func(ctx context.Context) error {
-		return x.contained(func() error { return x.watchPrefill(ctx, prefill, q, begun, keep) })
+		return x.contained(func() error { return x.watchPrefill(ctx, prefill, toPrefill, begun, keep) })
 	})
 	resp, err := p.Decode.send(legs.ctx, q)
 	if err != nil {

@@ -34,7 +34,11 @@ func (p *Plan) runtime() worker.Runtime {
 // single has one worker serve the request.
 func (x *exchange) single(rt *route, r *http.Request, p *Plan) error {
 	c := p.Decode
-	resp, err := c.send(&x.ctx, request{path: rt.engine(), fields: upstreamFields(x.fields[:0], r.Header), body: x.query.bytes})
+	q := request{path: rt.engine(), fields: upstreamFields(x.fields[:0], r.Header), body: x.query.bytes}
+	if rank := x.rankOf(c); rank.known {
+		q.body = x.query.body.Edit(rank.set(nil, fieldRank)...)
+	}
+	resp, err := c.send(&x.ctx, q)
 	if err != nil {
 		return err
 	}

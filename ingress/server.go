@@ -65,6 +65,7 @@ type Server struct {
 	targets    sync.Map // URL → *engine.Target
 	active     atomic.Int64
 	draining   atomic.Bool
+	ranks      *minRanks     // nil: the ranks that were picked
 	hurry      chan struct{} // closed once: the rest of a drain is skipped
 	hurryOnce  sync.Once
 }
@@ -90,6 +91,9 @@ func New(cfg Config, d Deps) (*Server, error) {
 		}
 	}
 	s.life, s.end = context.WithCancel(context.Background())
+	if cfg.PD.MinTokens && cfg.Mode != Regular {
+		s.ranks = newMinRanks()
+	}
 	s.buffers.left.Store(cfg.MaxBufferedBytes)
 	s.routes = s.routeTable()
 	return s, nil

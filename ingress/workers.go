@@ -153,6 +153,9 @@ func (s *Server) worker(w http.ResponseWriter, r *http.Request) {
 	job, registering := s.registrar.Job(id)
 	fleet := s.fleet.Workers()
 	known := slices.IndexFunc(fleet, func(m *worker.Worker) bool { return m.Spec.ID == id })
+	if known < 0 { // an engine is shown by its first rank
+		known = slices.IndexFunc(fleet, func(m *worker.Worker) bool { return m.Spec.DPSize > 0 && worker.IDOf(m.Spec.Base()) == id })
+	}
 	var c workerCard
 	switch {
 	case known >= 0:

@@ -91,14 +91,14 @@ type Spec struct {
 	RegisteredAt time.Time
 }
 
-// Compare orders specs by (RegisteredAt, URL), the order in which workers are
+// Compare orders specs by (RegisteredAt, URL, rank), the order in which workers are
 // indexed, rotated through and called first on every replica. It is 0 for the same
 // worker only.
 func (s *Spec) Compare(t *Spec) int {
 	if c := s.RegisteredAt.Compare(t.RegisteredAt); c != 0 {
 		return c
 	}
-	return cmp.Or(cmp.Compare(s.URL, t.URL), bytes.Compare(s.ID[:], t.ID[:]))
+	return cmp.Or(cmp.Compare(s.Base(), t.Base()), cmp.Compare(s.DPRank, t.DPRank), cmp.Compare(s.URL, t.URL), bytes.Compare(s.ID[:], t.ID[:]))
 }
 
 // ModelID is the first model's id, or "" when the model is unknown.
@@ -131,9 +131,16 @@ var ErrModeUnsupported = errors.New("connection mode not supported yet")
 const schemes = "http, https, grpc, grpcs or ipc"
 
 // CanonicalURL checks a worker URL and returns the one spelling that identifies
-// the worker: no trailing slash, everything else as typed. The error says what is
-// wrong and what to write instead.
+// the worker: no trailing slash, everything else as typed. It may end with a rank, see
+// [SplitRank]. The error says what is wrong and what to write instead.
 func CanonicalURL(raw string) (string, error) {
+	if base, rank, ok := SplitRank(raw); ok {
+		u, err := CanonicalURL(base)
+		if err != nil {
+			return "", err
+		}
+		return u + "@" + strconv.Itoa(rank), nil
+	}
 	if raw == "" {
 		return "", errors.New("worker URL is empty")
 	}

@@ -56,7 +56,10 @@ type Deps struct {
 	Workers *bus.Bucket[worker.ID, worker.Spec]
 	// Heard, if not nil, is told of every worker that is registered, once the copy
 	// knows it, and with nil of every removal. It must not block for long.
-	Heard      func(worker.ID, *worker.Spec)
+	Heard func(worker.ID, *worker.Spec)
+	// Process, if not nil, is told of every process that is new behind a worker's URL, as
+	// its keeper says. It must not block.
+	Process    func(id worker.ID, epoch uint64, p worker.Process)
 	Local      []Local
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
@@ -69,6 +72,7 @@ type Client struct {
 	bus      *bus.Conn
 	workers  *bus.Bucket[worker.ID, worker.Spec]
 	told     func(worker.ID, *worker.Spec)
+	process  func(worker.ID, uint64, worker.Process)
 	log      *slog.Logger
 	now      func() time.Time
 	plans    *worker.Plans
@@ -118,6 +122,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 		// The copy counts nothing: what is in flight here is with the lease writers.
 		registry: worker.NewRegistry(worker.NewFold(), 0),
 		told:     d.Heard,
+		process:  d.Process,
 		changed:  make(chan struct{}, 1),
 		joined:   make(chan struct{}),
 		heard:    make(chan struct{}),
@@ -133,6 +138,9 @@ func New(cfg Config, d Deps) (*Client, error) {
 	c.post = func(p *peer, ask *wire.Select) error { return bus.Request(c.bus, p.service, ask, c.inbox) }
 	if c.told == nil {
 		c.told = func(worker.ID, *worker.Spec) {}
+	}
+	if c.process == nil {
+		c.process = func(worker.ID, uint64, worker.Process) {}
 	}
 	c.ready.Store(&readiness{})
 	for _, l := range cfg.Legs {

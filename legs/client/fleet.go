@@ -64,6 +64,9 @@ func (c *Client) onState(leg worker.Leg, m *wire.Records) (whole bool) {
 	for i := range *m {
 		records[i] = (*m)[i].Record(now)
 		held, ok := c.registry.Record(records[i].Worker)
+		if held.Epoch != records[i].Epoch || held.Process != records[i].Process {
+			c.process(records[i].Worker, records[i].Epoch, records[i].Process)
+		}
 		if !ok || held.Keeper == 0 {
 			continue
 		}

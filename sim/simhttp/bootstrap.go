@@ -14,7 +14,7 @@ func (s *Server) bootstrapRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("OK")) })
 	mux.HandleFunc("GET /route", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, map[string]any{
-			"attn_tp_size": 1, "attn_cp_size": 1, "dp_size": 1, "pp_size": 1,
+			"attn_tp_size": 1, "attn_cp_size": 1, "dp_size": s.cfg.Ranks.size(), "pp_size": 1,
 			"page_size": s.cfg.Core.BlockSize, "kv_cache_dtype": "auto", "follow_bootstrap_room": true,
 		})
 	})
@@ -34,7 +34,16 @@ func (s *Server) admitPeer(w http.ResponseWriter, r *http.Request) {
 	if s.faults.frozen(r.Context()) != nil {
 		return
 	}
-	key := roomKey{number, sub}
+	key := roomKey{number, sub, s.rankOfRoom(number)}
+	if text := r.URL.Query().Get("rank"); text != "" {
+		rank, err := strconv.Atoi(text)
+		if err != nil || rank < 0 || rank >= s.cfg.Ranks.size() {
+			w.Header().Set(protocolHeader, "1")
+			http.Error(w, "there is no rank "+text, http.StatusBadRequest)
+			return
+		}
+		key.rank = rank
+	}
 	room, err := s.rooms.arrive(key)
 	if err != nil {
 		w.Header().Set(protocolHeader, "1")
@@ -66,7 +75,11 @@ type bootstrapRef struct {
 func (b bootstrapRef) addr() string { return fmt.Sprintf("%s:%d", b.host, b.port) }
 
 func (b bootstrapRef) url() string {
-	return fmt.Sprintf("http://%s/rooms/%d/%d", b.addr(), b.key.room, b.key.sub)
+	url := fmt.Sprintf("http://%s/rooms/%d/%d", b.addr(), b.key.room, b.key.sub)
+	if b.key.rank >= 0 {
+		url += "?rank=" + strconv.Itoa(b.key.rank)
+	}
+	return url
 }
 
 // readBootstrap reads bootstrap_host, bootstrap_port and bootstrap_room, scalars
@@ -119,7 +132,7 @@ func (s *Server) readBootstrap(f *fields, t *task) ([]bootstrapRef, *apiError) {
 		if !rooms.list {
 			sub = i
 		}
-		refs[i] = bootstrapRef{host: "None", port: int64(s.cfg.Disagg.BootstrapPort), key: roomKey{*room, sub}}
+		refs[i] = bootstrapRef{host: "None", port: int64(s.cfg.Disagg.BootstrapPort), key: roomKey{*room, sub, s.prefillRank(f, *room)}}
 		if port := ports.at(item); port != nil {
 			refs[i].port = *port
 		}

@@ -43,6 +43,8 @@ type Config struct {
 	MaxBodyBytes int64
 	// Disagg is the engine's part among others.
 	Disagg Disaggregation
+	// Ranks are its data-parallel ranks.
+	Ranks Ranks
 }
 
 // DefaultConfig is an SGLang engine in real time.
@@ -83,6 +85,7 @@ func (c Config) Validate() error {
 	if c.MaxBodyBytes < 1 {
 		bad("--max-body-bytes must be positive, not %d", c.MaxBodyBytes)
 	}
+	faults = append(faults, c.Ranks.validate()...)
 	return errors.Join(append(faults, c.Disagg.validate(c.Kind)...)...)
 }
 

@@ -181,6 +181,9 @@ func (s *Server) inference(handle func(w *answer, r *http.Request, f *fields)) h
 			f.checkStrict()
 			s.checkStray(f)
 		}
+		if f.err == nil {
+			s.readRank(f, r.Header)
+		}
 		handle(a, r, f)
 	}
 }

@@ -10,6 +10,7 @@ import (
 type roomKey struct {
 	room int64
 	sub  int
+	rank int // of the prefill engine
 }
 
 // rooms is where a prefill engine's requests meet the decode engines that fetch

@@ -53,8 +53,9 @@ type Server struct {
 	handlers sync.WaitGroup
 
 	mu       sync.Mutex
-	door     *door // nil while not served through Serve
-	peerDoor *door // nil without a port for other engines
+	door     *door         // nil while not served through Serve
+	peerDoor *door         // nil without a port for other engines
+	nextRank atomic.Uint64 // of requests that name no rank
 }
 
 // New returns an engine. clock is asked for the time, log gets a debug line

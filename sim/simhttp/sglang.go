@@ -1,6 +1,7 @@
 package simhttp
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"strconv"
@@ -52,7 +53,7 @@ func (s *Server) serverInfo(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{
 		"status": "ready", "version": sglangVersion,
 		"model_path": s.cfg.Model, "tokenizer_path": s.cfg.Model, "served_model_name": s.cfg.Model,
-		"tp_size": 1, "dp_size": 1, "pp_size": 1,
+		"tp_size": 1, "dp_size": s.cfg.Ranks.size(), "pp_size": 1, "load_balance_method": cmp.Or(s.cfg.Ranks.Method, FollowRoom),
 		"context_length": core.Context(), "page_size": core.BlockSize,
 		"max_total_num_tokens": r.CapacityTokens, "max_running_requests": core.MaxRunning,
 		"max_req_input_len": core.Context() - 1, "chunked_prefill_size": core.ChunkTokens,
@@ -75,23 +76,37 @@ func (s *Server) modelInfo(w http.ResponseWriter, _ *http.Request) {
 	})
 }
 
-// loads answers GET /v1/loads. The sections of include add objects.
+// loads answers GET /v1/loads, rank by rank. The sections of include add objects.
 func (s *Server) loads(w http.ResponseWriter, r *http.Request) {
 	l := s.report()
 	if l.absent {
 		writeJSON(w, http.StatusNotFound, detail("Not Found"))
 		return
 	}
+	ranks := make([]any, s.cfg.Ranks.size())
+	for i := range ranks {
+		ranks[i] = s.loadOf(l, i, r.URL.Query().Get("include"))
+	}
+	writeJSON(w, http.StatusOK, map[string]any{
+		"timestamp": s.clock().UTC().Format(time.RFC3339Nano), "version": sglangVersion,
+		"dp_rank_count": len(ranks), "loads": ranks,
+	})
+}
+
+// loadOf is the load of one rank, an even share of the engine's. sections are those that
+// add objects.
+func (s *Server) loadOf(l report, rank int, sections string) map[string]any {
+	l.Running, l.Waiting, l.MaxRunning = s.share(l.Running, rank), s.share(l.Waiting, rank), s.share(l.MaxRunning, rank)
+	l.GenThroughput /= float64(s.cfg.Ranks.size())
 	load := map[string]any{
-		"dp_rank": 0, "num_running_reqs": l.Running, "num_waiting_reqs": l.Waiting,
+		"dp_rank": rank, "num_running_reqs": l.Running, "num_waiting_reqs": l.Waiting,
 		"num_total_reqs":              l.Running + l.Waiting,
-		"num_waiting_uncached_tokens": l.WaitingUncachedTokens,
-		"num_used_tokens":             l.UsedTokens, "max_total_num_tokens": l.CapacityTokens,
+		"num_waiting_uncached_tokens": s.share(l.WaitingUncachedTokens, rank),
+		"num_used_tokens":             s.share(l.UsedTokens, rank), "max_total_num_tokens": s.share(l.CapacityTokens, rank),
 		"token_usage": round(l.KVUsage, 4), "gen_throughput": round(l.GenThroughput, 2),
 		"cache_hit_rate": round(l.CacheHitRate, 4), "utilization": round(l.utilization(), 4),
 		"max_running_requests": l.MaxRunning,
 	}
-	sections := r.URL.Query().Get("include")
 	all := sections == "" || strings.Contains(sections, "all")
 	if all || strings.Contains(sections, "memory") {
 		load["memory"] = map[string]any{"weight_gb": 0, "kv_cache_gb": 0, "graph_gb": 0, "token_capacity": l.CapacityTokens}
@@ -111,10 +126,7 @@ func (s *Server) loads(w http.ResponseWriter, r *http.Request) {
 			load["kv_transfer_latency_ms"], load["kv_transfer_speed_gb_s"] = l.latency(), l.speed()
 		}
 	}
-	writeJSON(w, http.StatusOK, map[string]any{
-		"timestamp": s.clock().UTC().Format(time.RFC3339Nano), "version": sglangVersion,
-		"dp_rank_count": 1, "loads": []any{load},
-	})
+	return load
 }
 
 func round(v float64, digits int) float64 {

@@ -9,6 +9,8 @@ import (
 // Sharing is what is decided about requests that several workers share, beyond which
 // workers those are.
 type Sharing struct {
+	DPAware   bool // a worker is each data-parallel rank of an engine
+	MinTokens bool // prefill and decode go to the rank with the fewest tokens
 	// LocalPrefill is up to how many tokens of a prompt decode computes itself.
 	LocalPrefill int64
 	// EncodeFallback is who gets media for which no encode worker is available.
@@ -35,6 +37,16 @@ func (s *Sharing) SplitAnswers() bool { return s.Answers == answersSplit }
 // sharingTable defines the flags of [Sharing].
 func sharingTable() []Def {
 	return []Def{
+		{
+			Name: "dp-aware", Kind: Bool, Group: groupWorkers, In: serving,
+			Help: "Make a worker, URL@RANK, of each data-parallel rank that an engine tells of.",
+			set:  setBool(func(s *Serve) *bool { return &s.Sharing.DPAware }),
+		},
+		{
+			Name: "dp-minimum-tokens-scheduler", Kind: Bool, Group: groupLegs, In: serving,
+			Help: "Have the data-parallel rank with the fewest tokens in use serve each leg of a request.",
+			set:  setBool(func(s *Serve) *bool { return &s.Sharing.MinTokens }),
+		},
 		{
 			Name: "pd-local-prefill-max-tokens", Kind: Scalar, Value: "N", Default: "0", Group: groupLegs, In: serving,
 			Help: "Prompt tokens not known to be cached up to which a vLLM decode worker needs no prefill worker; 0 for always.",

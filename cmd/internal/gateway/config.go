@@ -12,7 +12,7 @@ import (
 func registrarConfig(cfg *flags.Launch) bootstrap.Config {
 	return bootstrap.Config{
 		Workers:  candidates(cfg),
-		Endpoint: cfg.HealthCheckEndpoint, ProbeTimeout: cfg.HealthCheckTimeout, DisableHealth: cfg.DisableHealthCheck,
+		Endpoint: cfg.HealthCheckEndpoint, ProbeTimeout: cfg.HealthCheckTimeout, DisableHealth: cfg.DisableHealthCheck, DPAware: cfg.Sharing.DPAware,
 		Delay: cfg.WorkerStartupDelay, Interval: cfg.WorkerStartupCheckInterval, Timeout: cfg.WorkerStartupTimeout,
 		Retry: cfg.HealthCheckInterval,
 	}
@@ -40,7 +40,7 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 
 // sharingConfig is what the flags of table_pd.go decide about the API.
 func sharingConfig(s *flags.Sharing) ingress.PDConfig {
-	return ingress.PDConfig{LocalPrefill: s.LocalPrefill, EncodeOnPrefill: s.EncodeOnPrefill(), SplitAnswers: s.SplitAnswers()}
+	return ingress.PDConfig{LocalPrefill: s.LocalPrefill, EncodeOnPrefill: s.EncodeOnPrefill(), SplitAnswers: s.SplitAnswers(), MinTokens: s.MinTokens}
 }
 
 // modeOf is the mode in the API's terms.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"smg/bootstrap"
 	"smg/bus"
 	"smg/cmd/internal/service"
 	"smg/engine"
@@ -59,6 +60,9 @@ func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, 
 					Delete: func(id worker.ID) { registrar.Heard(id, nil) },
 				})
 			}},
+			{Name: "processes of workers", Run: func(ctx context.Context) error {
+				return hearProcesses(ctx, conn, cluster, modeOf(g.cfg).Legs(), registrar)
+			}},
 		}
 		for _, c := range f.selectors {
 			stages = append(stages, service.Stage{Name: c.Name(), Run: c.Run})
@@ -66,6 +70,24 @@ func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, 
 		return append(stages, registration(registrar, prober), service.Stage{Name: f.ingress.Name(), Run: f.ingress.Run}),
 			fleet{rec, remote{f.client, apiURL(g.api)}}, nil
 	}
+}
+
+// hearProcesses tells the registrar what keepers say of the processes behind workers'
+// URLs, until ctx ends.
+func hearProcesses(ctx context.Context, conn *bus.Conn, cluster wire.Cluster, legs []worker.Leg, registrar *bootstrap.Registrar) error {
+	subs := &bus.Subscriptions{}
+	for _, leg := range legs {
+		bus.Join(subs, conn, cluster.State(leg), func(m *wire.Records) {
+			for i := range *m {
+				registrar.Process((*m)[i].Worker, (*m)[i].Epoch, (*m)[i].Process)
+			}
+		})
+	}
+	if err := subs.Err(); err != nil {
+		return errors.Join(err, subs.Stop())
+	}
+	<-ctx.Done()
+	return subs.Stop()
 }
 
 // remote is the readiness of an API in another process.

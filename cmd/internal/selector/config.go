@@ -99,6 +99,6 @@ func (p Prober) Health(ctx context.Context, url, endpoint string) error {
 // Identify is which process a worker is, as far as its engine shows it. It is safe for
 // concurrent use.
 func (p Prober) Identify(ctx context.Context, s *worker.Spec) (worker.Process, error) {
-	id, err := p.Engines.Identify(ctx, s.URL, "", string(s.Runtime))
+	id, err := p.Engines.Identify(ctx, s.Base(), "", string(s.Runtime))
 	return worker.Process{ID: id.ID, BootstrapPort: id.BootstrapPort}, err
 }

@@ -2,6 +2,8 @@ package selector
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"smg/cmd/internal/flags"
 	"smg/engine"
@@ -20,29 +22,37 @@ func loadConfig(cfg *flags.Launch) legs.LoadConfig {
 // loadsFrom lets a leg's keepers poll engines. Workers have no keys of their own yet.
 func loadsFrom(p *engine.Prober) func(*worker.Spec) legs.LoadSource {
 	return func(s *worker.Spec) legs.LoadSource {
-		return loadSource{engine.NewLoadSource(p, engine.LoadTarget{BaseURL: s.URL, Runtime: string(s.Runtime)})}
+		return loadSource{engine.NewLoadSource(p, engine.LoadTarget{BaseURL: s.Base(), Runtime: string(s.Runtime)}), s}
 	}
 }
 
 // loadSource is an engine's loads in the words of package legs.
-type loadSource struct{ engine *engine.LoadSource }
+type loadSource struct {
+	engine *engine.LoadSource
+	worker *worker.Spec
+}
 
 func (s loadSource) Poll(ctx context.Context) (legs.Loads, error) {
 	loads, err := s.engine.Poll(ctx)
 	if err != nil {
 		return legs.Loads{}, err
 	}
-	return loadsOf(loads), nil
+	return loadsOf(loads, s.worker), nil
 }
 
-// loadsOf sums an engine's loads up. What none of its ranks reports is 0, except for
-// the tokens in the queue, where 0 is a count.
-func loadsOf(l engine.Loads) legs.Loads {
+// loadsOf sums an engine's loads up, or is that of the rank that the worker is. What
+// none of the ranks reports is 0, except for the tokens in the queue, where 0 is a count.
+func loadsOf(l engine.Loads, s *worker.Spec) legs.Loads {
+	used := ranksOf(l)
+	if i := slices.IndexFunc(l.Ranks, func(r engine.RankLoad) bool { return r.Rank == s.DPRank }); s.DPSize > 0 && i >= 0 {
+		l.Ranks = l.Ranks[i : i+1]
+	}
 	count := func(n int, _ bool) int64 { return int64(n) }
 	ratio := func(x float64, _ bool) float64 { return x }
 	r := worker.Report{
 		Waiting: count(l.Waiting()), Queued: worker.NotReported, Running: count(l.Running()), MaxRunning: count(l.MaxRunning()),
 		Throughput: ratio(l.Throughput()), KVUsage: ratio(l.KVUsage()),
+		Ranks: used,
 	}
 	if tokens, known := l.WaitingUncachedTokens(); known {
 		r.Queued = int64(tokens)
@@ -58,6 +68,18 @@ func loadsOf(l engine.Loads) legs.Loads {
 		}
 	}
 	return legs.Loads{Sums: r, Ranks: ranks}
+}
+
+// ranksOf are the tokens that each rank uses, of an engine that has several.
+func ranksOf(l engine.Loads) (used []worker.RankUse) {
+	tokens := l.TokensByRank()
+	if len(tokens) < 2 {
+		return nil
+	}
+	for _, rank := range slices.Sorted(maps.Keys(tokens)) {
+		used = append(used, worker.RankUse{Rank: rank, Used: int64(tokens[rank])})
+	}
+	return used
 }
 
 func float(n *int) *float64 {

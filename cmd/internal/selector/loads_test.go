@@ -49,7 +49,7 @@ func TestLoadsOf(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, loadsOf(tt.in)); diff != "" {
+			if diff := cmp.Diff(tt.want, loadsOf(tt.in, &worker.Spec{})); diff != "" {
 				t.Errorf("loads (-want +got):\n%s", diff)
 			}
 		})
@@ -71,7 +71,7 @@ func TestGateway(t *testing.T) {
 		}
 		for _, tt := range tests {
 			t.Run(tt.name, func(t *testing.T) {
-				sums := loadsOf(engine.Loads{Ranks: tt.ranks}).Sums
+				sums := loadsOf(engine.Loads{Ranks: tt.ranks}, &worker.Spec{}).Sums
 				if got := tt.limits.Veto(&sums); got != tt.want {
 					t.Errorf("vetoed: %v, want %v", got, tt.want)
 				}

@@ -22,6 +22,8 @@ func disaggFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Category: among, Name: "disaggregation-mode", Value: string(d.Mode), Usage: "sglang: `null`, prefill or decode"},
 		&cli.IntFlag{Category: among, Name: "disaggregation-bootstrap-port", Value: d.BootstrapPort, Usage: "sglang: first `PORT` where prefill engines hand KV over, and the one that decode engines ask when a request names none; 0 takes a free one for each engine"},
+		&cli.IntFlag{Category: among, Name: "dp-size", Aliases: []string{"data-parallel-size"}, Value: 1, Usage: "data-parallel `RANKS` of each engine"},
+		&cli.StringFlag{Category: among, Name: "load-balance-method", Value: string(simhttp.FollowRoom), Usage: "sglang: how a request that names no rank finds one: `follow_bootstrap_room` or round_robin"},
 		&cli.StringFlag{Category: among, Name: "kv-role", Usage: "vllm: `ROLE` kv_producer, kv_consumer or kv_both"},
 		&cli.StringFlag{Category: among, Name: "ec-role", Usage: "vllm: `ROLE` ec_producer or ec_consumer"},
 		&cli.StringFlag{Category: among, Name: "kv-transfer-config", Usage: "vllm: the role and more as vLLM's own `JSON`"},
@@ -59,6 +61,7 @@ func disaggConfig(c *cli.Context, cfg *simhttp.Config) error {
 	cfg.Core.BytesPerToken = c.Int("kv-bytes-per-token")
 	cfg.Core.TransferBytesPerSecond = c.Float64("transfer-gb-s") * 1e9
 	cfg.Core.TransferLatency = duration(c.Float64("transfer-latency-ms"), time.Millisecond)
+	cfg.Ranks = simhttp.Ranks{Size: c.Int("dp-size"), Method: simhttp.LoadBalance(c.String("load-balance-method"))}
 	d := &cfg.Disagg
 	d.Mode = simhttp.Mode(c.String("disaggregation-mode"))
 	d.BootstrapPort = c.Int("disaggregation-bootstrap-port")

@@ -1,0 +1,78 @@
+package bootstrap
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"smg/worker"
+)
+
+// TestRemarks has workers registered that look wrong together.
+func TestRemarks(t *testing.T) {
+	spec := func(leg worker.Leg, host string, port uint16, labels ...string) func(*worker.Spec) {
+		return func(s *worker.Spec) {
+			s.Leg, s.BootstrapHost, s.BootstrapPort, s.Runtime, s.BootstrapSource = leg, host, port, worker.SGLang, "api"
+			s.Labels = map[string]string{}
+			for i := 0; i < len(labels); i += 2 {
+				s.Labels[labels[i]] = labels[i+1]
+			}
+		}
+	}
+	type add struct {
+		url    string
+		change func(*worker.Spec)
+	}
+	tests := []struct {
+		name    string
+		workers []add
+		want    []string
+	}{
+		{"alike", []add{{"http://a:1", spec(worker.Prefill, "a", 9001, "tp_size", "2", "dp_size", "1")}, {"http://b:1", spec(worker.Decode, "b", 0, "tp_size", "2")}}, nil},
+		{"all on loopback", []add{{"http://127.0.0.1:1", spec(worker.Prefill, "127.0.0.1", 9001)}, {"http://localhost:2", spec(worker.Decode, "localhost", 0)}}, nil},
+		{"decode elsewhere", []add{{"http://b:1", spec(worker.Decode, "b", 0)}, {"http://[::1]:1", spec(worker.Prefill, "[::1]", 9001)}}, []string{"decode worker http://b:1 may not reach"}},
+		{"decode elsewhere comes later", []add{{"http://localhost:1", spec(worker.Prefill, "localhost", 9001)}, {"http://b:1", spec(worker.Decode, "b", 0)}}, []string{"decode worker http://b:1 may not reach"}},
+		{"a bootstrap host helps", []add{{"http://localhost:1", spec(worker.Prefill, "a", 9001)}, {"http://b:1", spec(worker.Decode, "b", 0)}}, nil},
+		{"another tensor parallel size", []add{{"http://a:1", spec(worker.Prefill, "a", 9001, "tp_size", "2")}, {"http://b:1", spec(worker.Decode, "b", 0, "tp_size", "4")}}, []string{"tp_size is 2, and 4 at decode worker http://b:1"}},
+		{"only the first of each leg", []add{
+			{"http://a:1", spec(worker.Prefill, "a", 9001, "dp_size", "1")},
+			{"http://b:1", spec(worker.Decode, "b", 0, "dp_size", "1")},
+			{"http://c:1", spec(worker.Decode, "c", 0, "dp_size", "4")},
+		}, nil},
+		{"another method", []add{{"http://a:1", spec(worker.Prefill, "a", 9001, "load_balance_method", "x")}, {"http://b:1", spec(worker.Decode, "b", 0, "load_balance_method", "y")}}, []string{"load_balance_method is x, and y"}},
+		{"ranks that decode cannot know", []add{{"http://a:1", spec(worker.Prefill, "a", 9001, "dp_size", "2", "load_balance_method", "round_robin")}}, []string{"2 data-parallel ranks"}},
+		{"ranks by the room", []add{{"http://a:1", spec(worker.Prefill, "a", 9001, "dp_size", "2", "load_balance_method", followsRoom)}}, nil},
+		{"another port than the engine's", []add{{"http://a:1", spec(worker.Prefill, "a", 9001, modeLabel, "prefill", portLabel, "9002")}}, []string{"is 9001, its engine says 9002"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &memory{lag: time.Millisecond}
+				r, stop := running(t, &prober{}, m, nil)
+				var log bytes.Buffer
+				r.log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
+				for _, w := range tt.workers {
+					if err := r.Add(asked(t, w.url, w.change)); err != nil {
+						t.Fatal(err)
+					}
+					pass(time.Second)
+				}
+				r.changed() // it is told once
+				pass(time.Minute)
+				stop()
+				lines := strings.Count(log.String(), "\n")
+				if lines != len(tt.want) {
+					t.Errorf("%d warnings, want %d:\n%s", lines, len(tt.want), log.String())
+				}
+				for _, w := range tt.want {
+					if !strings.Contains(log.String(), w) {
+						t.Errorf("no warning of %q:\n%s", w, log.String())
+					}
+				}
+			})
+		})
+	}
+}
