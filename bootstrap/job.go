@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"reflect"
 	"time"
 
 	"smg/worker"
@@ -157,6 +158,9 @@ func (r *Registrar) register(ctx context.Context, j *job, s *worker.Spec) error 
 	if s.RegisteredAt.IsZero() {
 		s.RegisteredAt = r.stamp()
 	}
+	if old := r.heard[s.ID]; old != nil && alike(s, old) {
+		s.RegisteredAt = old.RegisteredAt // it is no new worker because it is registered here, too
+	}
 	s.Conflict = cmp.Or(unsupported(s), r.conflict(s))
 	r.own[s.ID] = s // before it is stored: who comes after it must see it
 	r.known[s.ID] = &known{asked: j.asked}
@@ -170,6 +174,13 @@ func (r *Registrar) register(ctx context.Context, j *job, s *worker.Spec) error 
 		r.mu.Unlock()
 	}
 	return err
+}
+
+// alike says whether two registrations are of the same worker, with the same facts.
+func alike(a, b *worker.Spec) bool {
+	a = a.Clone()
+	a.RegisteredAt, a.Conflict = b.RegisteredAt, b.Conflict
+	return reflect.DeepEqual(a, b)
 }
 
 // stamp is the time of a registration: now, but after all that were given out. r.mu

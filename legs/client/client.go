@@ -81,6 +81,7 @@ type Client struct {
 	ready    atomic.Pointer[readiness]
 	changed  chan struct{} // holds one: the fleet has changed since readiness was taken
 	joined   chan struct{} // closed once the client hears selectors
+	listed   chan struct{} // closed once synced
 	heard    chan struct{} // closed once the copy is complete
 	synced   atomic.Bool   // the bucket of workers has been read
 	inbox    wire.Topic[wire.Reply]
@@ -125,6 +126,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 		process:  d.Process,
 		changed:  make(chan struct{}, 1),
 		joined:   make(chan struct{}),
+		listed:   make(chan struct{}),
 		heard:    make(chan struct{}),
 		inbox:    cfg.Cluster.Replies(cfg.Incarnation),
 		metrics: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -171,6 +173,9 @@ func New(cfg Config, d Deps) (*Client, error) {
 // Joined is closed once Run hears selectors: what they publish from then on is not
 // missed.
 func (c *Client) Joined() <-chan struct{} { return c.joined }
+
+// Listed is closed once the client knows who was registered when it came.
+func (c *Client) Listed() <-chan struct{} { return c.listed }
 
 // Reads is what a leg's policies read of a request now, as its replicas announce.
 func (c *Client) Reads(leg worker.Leg) wire.Reads {

@@ -123,7 +123,9 @@ func (c *Client) watchWorkers(ctx context.Context) error {
 				c.told(id, s)
 			}
 			initial, synced = nil, true
-			c.synced.Store(true)
+			if c.synced.CompareAndSwap(false, true) {
+				close(c.listed)
+			}
 			c.change()
 		},
 	})

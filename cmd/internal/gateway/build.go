@@ -82,7 +82,7 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 		}})
 	}
 	return append(stages,
-		registration(registrar, prober),
+		registration(registrar, prober, func(ctx context.Context) { listed(ctx, conn, c.Listed()) }),
 		service.Stage{Name: "API", Run: func(ctx context.Context) error {
 			if service.IsChild() {
 				hear(ctx, c)
@@ -145,9 +145,30 @@ func (g *Gateway) registrar(rec *records, prober *engine.Prober) (*bootstrap.Reg
 	return bootstrap.NewRegistrar(registrarConfig(g.cfg), discoverer{selector.Prober{Engines: prober}}, rec, g.log)
 }
 
-func registration(r *bootstrap.Registrar, prober *engine.Prober) service.Stage {
+// registration registers workers, after wait.
+func registration(r *bootstrap.Registrar, prober *engine.Prober, wait func(context.Context)) service.Stage {
 	return service.Stage{Name: "registration", Run: func(ctx context.Context) error {
 		defer prober.Close()
+		wait(ctx)
 		return r.Run(ctx)
 	}}
+}
+
+// listedWithin bounds the wait for the bucket of workers.
+const listedWithin = time.Second
+
+// listed waits until it is known who is registered already, so that nobody is taken for
+// a new worker because an ingress has come. Where there is no bus nobody waits: the
+// workers of the command line can be used at once.
+func listed(ctx context.Context, conn *bus.Conn, known <-chan struct{}) {
+	if !conn.Connected() {
+		return
+	}
+	t := time.NewTimer(listedWithin)
+	defer t.Stop()
+	select {
+	case <-known:
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }

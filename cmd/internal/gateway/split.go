@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"smg/bootstrap"
@@ -46,6 +47,7 @@ func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, 
 		if g.family.Store(f); g.hurried.Load() {
 			f.hurry()
 		}
+		known := make(chan struct{}) // closed once the registrar has heard who is registered
 		stages := []service.Stage{
 			g.serveMetrics(merged{own: g.reg, family: f, log: g.log}, f.decisions()),
 			{Name: "children", Run: func(ctx context.Context) error {
@@ -58,6 +60,7 @@ func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, 
 				return rec.bucket.Watch(ctx, bus.Events[worker.ID, worker.Spec]{
 					Put:    registrar.Heard,
 					Delete: func(id worker.ID) { registrar.Heard(id, nil) },
+					Synced: sync.OnceFunc(func() { close(known) }),
 				})
 			}},
 			{Name: "processes of workers", Run: func(ctx context.Context) error {
@@ -67,7 +70,7 @@ func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, 
 		for _, c := range f.selectors {
 			stages = append(stages, service.Stage{Name: c.Name(), Run: c.Run})
 		}
-		return append(stages, registration(registrar, prober), service.Stage{Name: f.ingress.Name(), Run: f.ingress.Run}),
+		return append(stages, registration(registrar, prober, func(ctx context.Context) { listed(ctx, conn, known) }), service.Stage{Name: f.ingress.Name(), Run: f.ingress.Run}),
 			fleet{rec, remote{f.client, apiURL(g.api)}}, nil
 	}
 }
