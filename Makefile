@@ -60,7 +60,7 @@ test: build go-test python-test ## all tests that need no real engine: with the 
 
 .PHONY: go-test
 go-test: build
-	$(GO) test -race ./...
+	$(GO) test -race -timeout 40m ./...
 	@# Without the race detector too: it has other system calls (docs/adr/0010).
 	$(GO) test ./engine ./ingress/front ./ingress
 
