@@ -66,11 +66,11 @@ go-test: build
 
 .PHONY: race
 race: build ## the Go tests COUNT times over with the race detector
-	$(GO) test -race -count=$(COUNT) ./...
+	$(GO) test -race -timeout 3h -count=$(COUNT) ./...
 
 .PHONY: e2e
 e2e: build ## the end-to-end tests alone, on the built programs
-	$(GO) test -race -count=1 ./e2e/...
+	$(GO) test -race -timeout 40m -count=1 ./e2e/...
 
 .PHONY: chaos
 chaos: build ## break a site of ingresses, selectors, engines and NATS servers under load, and check that it heals (8 minutes); CHAOS="-h" lists its flags
