@@ -104,9 +104,14 @@ func TestStreamFaults(t *testing.T) {
 		t.Fatalf("%d pieces in %q", len(events), whole)
 	}
 	two, zero, tokens := 2, 0, 25
-	sameIDs := func(s string) string { // each answer has its own id
+	sameIDs := func(s string) string { // each answer has its own id, and its second
 		if i := strings.Index(s, "chatcmpl-"); i >= 0 {
-			return strings.ReplaceAll(s, s[i:i+41], "ID")
+			s = strings.ReplaceAll(s, s[i:i+41], "ID")
+		}
+		const created = `"created":`
+		if i := strings.Index(s, created); i >= 0 {
+			second, _, _ := strings.Cut(s[i:], ",")
+			s = strings.ReplaceAll(s, second, created+"0")
 		}
 		return s
 	}

@@ -202,7 +202,9 @@ func TestPrefillDies(t *testing.T) {
 		decode = startIn(d, with(t, sea, bootstrap(p, 1)))
 		await(t, p, "decode waits", func(l simctl.Ledger) bool { return l.Rooms == 1 })
 	})
-	if got := decode.wait(t); got.status != 500 || !strings.Contains(got.body, "it might be dead") {
+	// The room is open a moment before decode hears so.
+	if got := decode.wait(t); got.status != 500 ||
+		!strings.Contains(got.body, "it might be dead") && !strings.Contains(got.body, "Could not fetch prefill parallel info") {
 		t.Errorf("%+v", got)
 	}
 	atRest(t, d)
