@@ -99,6 +99,13 @@ type Config struct {
 	LoadInterval time.Duration
 	// RoutingKeyHeaders are read in order for a routing key; lower case.
 	RoutingKeyHeaders []string
+
+	Auth    AuthConfig
+	Permits PermitsConfig
+	Upload  UploadConfig
+	CORS    CORSConfig
+	Access  AccessConfig
+	Trace   TraceConfig
 }
 
 // PDConfig is what an operator decides about requests that several workers share.
@@ -132,6 +139,12 @@ func DefaultConfig() Config {
 		Retry:             DefaultRetry(),
 		LoadInterval:      10 * time.Second,
 		RoutingKeyHeaders: []string{"x-smg-routing-key"},
+		Auth:              DefaultAuth(),
+		Permits:           DefaultPermits(),
+		Upload:            DefaultUpload(),
+		CORS:              DefaultCORS(),
+		Access:            DefaultAccess(),
+		Trace:             DefaultTrace(),
 	}
 }
 
@@ -159,5 +172,6 @@ func (c Config) Validate() error {
 	if c.Grace < 0 {
 		errs = append(errs, errors.New("--shutdown-grace-period-secs must not be negative"))
 	}
-	return errors.Join(append(errs, c.Retry.Validate())...)
+	return errors.Join(append(errs, c.Retry.Validate(), c.Auth.Validate(), c.Permits.Validate(), c.Upload.Validate(),
+		c.CORS.Validate(), c.Access.Validate(), c.Trace.Validate())...)
 }
