@@ -66,6 +66,9 @@ type Fleet interface {
 // concurrent use. See [bootstrap.Registrar], whose errors it has.
 type Registrar interface {
 	Add(s *worker.Spec) error
+	Replace(ctx context.Context, s *worker.Spec) error
+	Patch(ctx context.Context, id worker.ID, p bootstrap.Patch) error
+	Drain(ctx context.Context, id worker.ID) error
 	Remove(ctx context.Context, id worker.ID) error
 	Job(id worker.ID) (bootstrap.Job, bool)
 }
