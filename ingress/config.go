@@ -95,6 +95,8 @@ type Config struct {
 	// disaggregated one.
 	Mode Mode
 	PD   PDConfig
+	// Multi serves each model as its workers can serve it, whatever Mode says.
+	Multi bool
 	// Retry is how often a request is tried.
 	Retry Retry
 	// LoadInterval is how often workers are asked for their loads: whoever is refused
