@@ -22,12 +22,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	x.arrived(r)
 	defer x.departed(r)
-	x.conclude(x.admit(r))
+	x.conclude(x.pass(r))
 }
 
-// admit has a request answered that may be: one of a route there is, of somebody who
+// pass has a request answered that may pass: one of a route there is, of somebody who
 // may come in, in his turn. Whoever is refused is so before his body is read.
-func (x *exchange) admit(r *http.Request) error {
+func (x *exchange) pass(r *http.Request) error {
 	act, err := x.action(r)
 	if err == nil {
 		err = x.mayEnter(r)
