@@ -40,6 +40,9 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 			tried = append(tried, plan.gone...)
 		}
 		if p.stale && replans > 0 {
+			if p.resend {
+				x.srv.metrics.router.replanned.Add(1)
+			}
 			replans--
 			n--
 			continue
@@ -53,7 +56,9 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 			return err
 		}
 		x.srv.metrics.retrying(leg, rt)
-		if !x.pause(retry.delay(n, jitter())) {
+		delay := retry.delay(n, jitter())
+		x.srv.metrics.router.backedOff(n+1, delay)
+		if !x.pause(delay) {
 			return contextProblem(&x.ctx, "the next attempt was awaited")
 		}
 	}

@@ -91,6 +91,7 @@ func (c *call) answered(ctx context.Context, resp *engine.Response, err error) (
 	url := c.pick.Worker.URL
 	switch {
 	case err == nil:
+		c.x.srv.metrics.heard(c.pick.Worker, resp.Status, "")
 		if resp.Status >= http.StatusInternalServerError {
 			c.why = fmt.Sprintf("it answered %d", resp.Status)
 		}
@@ -114,6 +115,8 @@ func (c *call) answered(ctx context.Context, resp *engine.Response, err error) (
 	p := unreachableProblem(c.leg(), err, url)
 	var e *engine.Error
 	p.stale = c.sent.NoResend && errors.As(err, &e) && e.Reused && errors.Is(err, engine.ErrNoAnswer)
+	p.resend = p.stale
+	c.x.srv.metrics.heard(c.pick.Worker, p.status, p.code)
 	return nil, p
 }
 

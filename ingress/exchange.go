@@ -44,6 +44,9 @@ type exchange struct {
 	only   call
 	asked  wire.Select
 	fields [4]engine.Field // room for the request's
+
+	came   *arrivals // nil for what is not counted among the API's requests
+	routed bool      // it is one for workers, and has got as far
 }
 
 // open begins an exchange, and has it watched until close.

@@ -53,6 +53,7 @@ func inferenceRoutes() []*route {
 
 // infer has a worker answer.
 func (x *exchange) infer(r *http.Request) error {
+	x.routed = true
 	err := x.run(x.route, r)
 	if x.srv.log.Enabled(&x.ctx, slog.LevelDebug) {
 		x.srv.log.LogAttrs(&x.ctx, slog.LevelDebug, "request ended", slog.String("uri", r.URL.Path), slog.String("model", clip(x.query.model)),

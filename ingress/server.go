@@ -76,15 +76,19 @@ func New(cfg Config, d Deps) (*Server, error) {
 		return nil, err
 	}
 	rooms := bootstrap.NewRooms(nil)
-	m, err := newMetrics(d.Registerer, rooms)
-	if err != nil {
-		return nil, fmt.Errorf("registering the metrics of the API: %w", err)
-	}
 	s := &Server{
 		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar, selection: d.Selection,
-		log: d.Log, now: d.Now, metrics: m, reads: d.Reads, rooms: rooms, inputRooms: sync.Pool{New: func() any { return new(room) }},
+		log: d.Log, now: d.Now, reads: d.Reads, rooms: rooms, inputRooms: sync.Pool{New: func() any { return new(room) }},
 		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}),
 	}
+	var err error
+	if s.metrics, err = newMetrics(&s.cfg, d.Registerer, rooms, &s.active); err != nil {
+		return nil, fmt.Errorf("registering the metrics of the API: %w", err)
+	}
+	if err = s.metrics.resends(d.Registerer, d.Dispatcher); err != nil {
+		return nil, fmt.Errorf("registering the metrics of the API: %w", err)
+	}
+	s.watcher.aged = s.metrics.http.aged
 	for _, h := range cfg.RoutingKeyHeaders {
 		if h = http.CanonicalHeaderKey(h); !slices.Contains(s.keyHeaders, h) {
 			s.keyHeaders = append(s.keyHeaders, h)
