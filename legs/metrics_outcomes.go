@@ -1,6 +1,8 @@
 package legs
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"smg/worker"
@@ -58,10 +60,10 @@ func (k *keeping) turned(before worker.Breaker) {
 	}
 }
 
-// outcome tells the keeper what became of a call, and counts it.
-func (s *Service) outcome(k *keeping, e worker.Event) {
+// outcome tells the keeper what became of a call, and counts it. s.mu is held.
+func (s *Service) outcome(k *keeping, e worker.Event, now time.Time) {
 	before := k.Record().Breaker
-	s.tell(k.Outcome(e, s.now()))
+	s.tell(k.Outcome(e, now))
 	if !k.Active() {
 		return
 	}
@@ -89,8 +91,8 @@ func (p *scrape) outcomes(url string, t *tally) {
 	counter := func(d *prometheus.Desc, n uint64, labels ...string) {
 		p.ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
 	}
-	counter(toldDesc, t.failures, url, worker.Failure.String())
-	counter(toldDesc, t.successes, url, worker.Success.String())
+	counter(toldDesc, t.failures, url, "failure")
+	counter(toldDesc, t.successes, url, "success")
 	for from := range t.turns {
 		for to, n := range t.turns[from] {
 			if n > 0 {
