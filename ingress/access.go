@@ -1,20 +1,30 @@
 package ingress
 
 import (
+	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 )
 
 // AccessConfig is what is told of each request: by which id, and where.
 type AccessConfig struct {
+	// RequestIDHeaders are read in order for a request's id; lower case.
+	RequestIDHeaders []string
+	// LogRequests has the two lines of each request logged at info and above, and not at
+	// debug.
+	LogRequests bool
 	// DurationBuckets are the upper bounds of all histograms of durations, in seconds.
 	DurationBuckets []float64
 }
 
 // DefaultAccess is that of a gateway that was given no flags.
 func DefaultAccess() AccessConfig {
-	return AccessConfig{DurationBuckets: durationBuckets()}
+	return AccessConfig{
+		RequestIDHeaders: []string{"x-request-id", "x-correlation-id", "x-trace-id", "request-id"},
+		DurationBuckets:  durationBuckets(),
+	}
 }
 
 // Validate reports every value out of range, each by its flag.
@@ -35,9 +45,87 @@ func durationBuckets() []float64 {
 	}
 }
 
+// What the two lines of a request are told apart by.
+const (
+	targetRequest  = "smg::request"
+	targetResponse = "smg::response"
+)
+
+// statusGone stands for the status of a client that has left before it got one.
+const statusGone = 499
+
 // arrived notes that a request has come: its route is known, if there is one.
-func (x *exchange) arrived(r *http.Request) { x.arrivalCounted(r) }
+func (x *exchange) arrived(r *http.Request) {
+	x.countArrival(r)
+	if level := x.accessLevel(slog.LevelInfo); x.srv.log.Enabled(&x.ctx, level) {
+		x.srv.log.LogAttrs(&x.ctx, level, "request", slog.String("target", targetRequest), x.span(r))
+	}
+}
 
 // departed notes what has become of it: see exchange.out and exchange.err. It is
 // called however the request ends, also where the connection is cut.
-func (x *exchange) departed(*http.Request) { x.servedCounted() }
+func (x *exchange) departed(r *http.Request) {
+	x.countServed()
+	level := x.accessLevel(x.severity())
+	if !x.srv.log.Enabled(&x.ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("target", targetResponse),
+		x.span(r, slog.Int("status_code", x.status()), slog.Int64("latency", x.elapsed().Microseconds())),
+		slog.Int64("bytes", x.out.bytes),
+	}
+	if x.query.model != "" {
+		attrs = append(attrs, slog.String("model", clip(x.query.model)))
+	}
+	if x.planned != 0 {
+		attrs = append(attrs, slog.Uint64("plan", x.planned), slog.Int("attempts", x.attempt))
+	}
+	if x.out.code != "" {
+		attrs = append(attrs, slog.String("error_code", x.out.code))
+	}
+	// What an engine says of a request may repeat it, and does not belong here.
+	var p *problem
+	switch {
+	case x.failed != nil:
+		attrs = append(attrs, slog.String("error", errCut.Error()))
+	case x.err != nil && !errors.As(x.err, &p):
+		attrs = append(attrs, slog.Any("error", x.err))
+	}
+	x.srv.log.LogAttrs(&x.ctx, level, "response", attrs...)
+}
+
+// span is what all lines of a request say of it.
+func (x *exchange) span(r *http.Request, more ...any) slog.Attr {
+	return slog.Group("span", append([]any{
+		slog.String("method", clip(r.Method)), slog.String("uri", clip(r.URL.Path)), slog.String("version", r.Proto),
+		slog.String("module", "smg"), slog.String("request_id", x.id[0]),
+	}, more...)...)
+}
+
+// status is the answer's, as far as there is one.
+func (x *exchange) status() int {
+	if x.out.status == 0 {
+		return statusGone
+	}
+	return x.out.status
+}
+
+// severity is how much the end of a request matters to those who run the gateway.
+func (x *exchange) severity() slog.Level {
+	switch status := x.status(); {
+	case x.failed != nil, errors.Is(x.err, errCut), status >= http.StatusInternalServerError:
+		return slog.LevelError
+	case status >= http.StatusBadRequest && status != statusGone:
+		return slog.LevelWarn
+	}
+	return slog.LevelInfo
+}
+
+// accessLevel is the level of a line about the request that matters so much.
+func (x *exchange) accessLevel(l slog.Level) slog.Level {
+	if !x.srv.cfg.Access.LogRequests || x.route != nil && x.route.probe {
+		return slog.LevelDebug
+	}
+	return l
+}

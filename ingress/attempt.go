@@ -21,6 +21,7 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 		x.timing.begin(x.elapsed())
 		plan, err := x.plan(rt, tried)
 		if err == nil {
+			x.planned = plan.Decode.lease.Plan
 			x.timing.selected = x.timing.next(x.elapsed())
 			x.timing.dispatched = x.timing.step
 			err = x.dispatch(rt, r, plan)

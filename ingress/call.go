@@ -41,7 +41,7 @@ func (c *call) end(o worker.Outcome, unreached bool) {
 		return
 	}
 	if o == worker.Failure {
-		c.x.srv.complain(c.pick.Worker, c.why)
+		c.x.srv.complain(c.pick.Worker, c.why, c.x.id[0])
 		if !c.x.charge(c.pick.Worker.ID) {
 			o = worker.Neutral
 		}

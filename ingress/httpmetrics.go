@@ -37,8 +37,8 @@ func methodLabel(method string) string {
 	return "OTHER"
 }
 
-// arrivalCounted counts a request that has come.
-func (x *exchange) arrivalCounted(r *http.Request) {
+// countArrival counts a request that has come.
+func (x *exchange) countArrival(r *http.Request) {
 	x.came = x.srv.metrics.http.arrivals.of(arrivalKey{x.route, methodLabel(r.Method)})
 	x.came.requests.Inc()
 }

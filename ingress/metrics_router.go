@@ -120,10 +120,10 @@ func (m *metrics) addServed(k servedKey) (served, bool) {
 	return s, model == k.model || k.model == ""
 }
 
-// servedCounted counts a request for workers, once it is over. A model that nobody
+// countServed counts a request for workers, once it is over. A model that nobody
 // serves has no series, nor has that of a faulty body: clients could make up as many as
 // they like.
-func (x *exchange) servedCounted() {
+func (x *exchange) countServed() {
 	if !x.routed {
 		return
 	}

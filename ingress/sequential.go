@@ -3,7 +3,6 @@ package ingress
 import (
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
@@ -20,7 +19,7 @@ import (
 // which fetches it. All get one request id, which differs from plan to plan: the
 // engine may still hold what belongs to the last one.
 func (x *exchange) sequential(rt *route, r *http.Request, p *Plan) error {
-	id := x.requestID(rt, r) + "-" + strconv.Itoa(p.number)
+	id := x.id[0] + "-" + strconv.Itoa(p.number)
 	fields := withRequestID(upstreamFields(nil, r.Header), id)
 	if err := x.encode(p, fields); err != nil {
 		return err
@@ -177,27 +176,4 @@ func withoutRequestID(fields []engine.Field) []engine.Field {
 		}
 	}
 	return kept
-}
-
-const requestIDHeader = "X-Request-Id"
-
-// requestID is the client's id of the request, or one that the gateway makes up
-// once.
-func (x *exchange) requestID(rt *route, r *http.Request) string {
-	if x.id == "" {
-		if x.id = r.Header.Get(requestIDHeader); x.id == "" {
-			x.id = rt.idPrefix + newID()
-		}
-	}
-	return x.id
-}
-
-// newID is 24 letters and digits, which differ from request to request.
-func newID() string {
-	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-	var id [24]byte
-	for i := range id {
-		id[i] = alphabet[rand.IntN(len(alphabet))]
-	}
-	return string(id[:])
 }

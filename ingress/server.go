@@ -58,6 +58,7 @@ type Server struct {
 	deaf       sync.Map // worker.ID → epoch of a prefill process that cannot be told to let go
 	routes     map[string]*route
 	keyHeaders []string
+	idHeaders  []string
 	reads      func(worker.Leg) wire.Reads
 	inputRooms sync.Pool // of *room
 	watcher    *watcher
@@ -93,6 +94,9 @@ func New(cfg Config, d Deps) (*Server, error) {
 		if h = http.CanonicalHeaderKey(h); !slices.Contains(s.keyHeaders, h) {
 			s.keyHeaders = append(s.keyHeaders, h)
 		}
+	}
+	for _, h := range cfg.Access.RequestIDHeaders {
+		s.idHeaders = append(s.idHeaders, http.CanonicalHeaderKey(h))
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	if cfg.PD.MinTokens && cfg.Mode != Regular {

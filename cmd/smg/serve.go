@@ -19,7 +19,10 @@ import (
 // serve starts engines, waits for them and serves them. The gateway's ports are
 // bound first, so that a conflict costs seconds and not a model load.
 func serve(cmd *flags.Command) int {
-	con := terminal.NewConsole(cmd.Launch)
+	con, err := terminal.NewConsole(cmd.Launch)
+	if err != nil {
+		return con.Fail(err)
+	}
 	g, err := gateway.Bind(cmd, con)
 	if err != nil {
 		return con.Fail(err)

@@ -30,6 +30,13 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	c.RoutingKeyHeaders = cfg.RoutingKeyHeaders
 	c.Mode = modeOf(cfg)
 	c.PD = sharingConfig(&cfg.Sharing)
+	c.Access.LogRequests = cfg.Trace.LogRequests
+	if h := cfg.Requests.RequestIDHeaders; h != nil {
+		c.Access.RequestIDHeaders = h
+	}
+	if b := cfg.Trace.DurationBuckets; b != nil {
+		c.Access.DurationBuckets = b
+	}
 	c.LoadInterval = cfg.LoadMonitorInterval
 	c.Retry = ingress.Retry{
 		Attempts: cfg.Retry.Max, Initial: cfg.Retry.Initial, Max: cfg.Retry.MaxBackoff,

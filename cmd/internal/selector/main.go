@@ -21,7 +21,10 @@ import (
 
 // Main runs the selector command until a signal comes and returns the exit code.
 func Main(cmd *flags.Command) int {
-	con := terminal.NewConsole(cmd.Launch)
+	con, err := terminal.NewConsole(cmd.Launch)
+	if err != nil {
+		return con.Fail(err)
+	}
 	page, err := service.Bind(service.EnvMetrics, "--prometheus-", cmd.Launch.PrometheusHost, cmd.Launch.PrometheusPort)
 	if err != nil {
 		return con.Fail(err)
