@@ -16,6 +16,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"smg/engine"
+	"smg/sim/simhttp"
+	"smg/worker"
 )
 
 // moved is every series of the metrics whose names have a prefix that is not 0: counters
@@ -277,4 +279,38 @@ func TestSeriesAreFoundWithoutAllocation(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
+}
+
+func TestGatewaySelections(t *testing.T) {
+	t.Run("61_every_pick_counts", func(t *testing.T) {
+		count := func(g *gateway) map[string]float64 {
+			all := g.moved("smg_worker_selection")
+			g.idle()
+			return all
+		}
+		_, url := answers(t, "HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n")
+		g := start(t, []string{url}, withConfig(func(c *Config) {
+			c.Retry = Retry{Attempts: 3, Initial: time.Millisecond, Max: time.Millisecond, Multiplier: 1}
+		}))
+		g.do(chat(chatBody))
+		g.do(chat(strings.Replace(chatBody, `"m"`, `"none"`, 1))) // no pick
+		// Labels: connection_mode, model, policy, worker_type.
+		if diff := cmp.Diff(map[string]float64{"_total http m round_robin regular": 3}, count(g)); diff != "" {
+			t.Errorf("with retries (-want +got):\n%s", diff)
+		}
+		d := startPD(t, simhttp.SGLang)
+		d.do(chat(chatBody))
+		if diff := cmp.Diff(map[string]float64{"_total http m round_robin prefill": 1, "_total http m round_robin decode": 1}, count(d.gateway)); diff != "" {
+			t.Errorf("of both legs (-want +got):\n%s", diff)
+		}
+		// Who was picked counts, whatever becomes of the other leg (ruling 22).
+		d.selector.mu.Lock()
+		d.selector.workers = slices.DeleteFunc(d.selector.workers, func(w *worker.Spec) bool { return w.Leg == worker.Decode })
+		d.selector.mu.Unlock()
+		d.do(chat(chatBody))
+		if diff := cmp.Diff(map[string]float64{"_total http m round_robin prefill": 2, "_total http m round_robin decode": 1}, count(d.gateway)); diff != "" {
+			t.Errorf("with decode down (-want +got):\n%s", diff)
+		}
+		d.quiet(t)
+	})
 }

@@ -101,7 +101,6 @@ func (x *exchange) another(p *Plan, h *handoff) bool {
 		c.end(worker.Neutral, true)
 		return false
 	}
-	x.srv.metrics.selected(&c.pick, x.query.model)
 	p.gone = append(p.gone, p.Decode.pick.Worker.ID)
 	p.Decode = c
 	return true

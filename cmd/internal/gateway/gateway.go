@@ -34,6 +34,7 @@ type Gateway struct {
 	reg     *prometheus.Registry
 	api     net.Listener
 	metrics net.Listener
+	pprof   net.Listener                   // nil for none
 	server  atomic.Pointer[ingress.Server] // from Run on, if it is in this process
 	family  atomic.Pointer[family]         // from Run on, if there are children
 	hurried atomic.Bool
@@ -69,11 +70,21 @@ func Bind(cmd *flags.Command, con terminal.Console) (*Gateway, error) {
 	if err != nil {
 		return nil, errors.Join(err, metrics.Close())
 	}
-	return &Gateway{cmd: cmd, cfg: cfg, con: con, log: con.Log, reg: service.NewRegistry(), api: api, metrics: metrics}, nil
+	profiles, err := service.BindPprof(prefix, cfg.Trace.PprofAddr)
+	if err != nil {
+		return nil, errors.Join(err, metrics.Close(), api.Close())
+	}
+	return &Gateway{cmd: cmd, cfg: cfg, con: con, log: con.Log, reg: service.NewRegistry(), api: api, metrics: metrics, pprof: profiles}, nil
 }
 
 // Close lets go of the ports of a gateway that was not run.
-func (g *Gateway) Close() error { return errors.Join(g.api.Close(), g.metrics.Close()) }
+func (g *Gateway) Close() error {
+	err := errors.Join(g.api.Close(), g.metrics.Close())
+	if g.pprof != nil {
+		err = errors.Join(err, g.pprof.Close())
+	}
+	return err
+}
 
 // Hurry skips the rest of a drain. It is safe to call at any time.
 func (g *Gateway) Hurry() {
@@ -125,6 +136,9 @@ func (g *Gateway) Run(ctx context.Context, server Server, ready func(Ready)) (er
 	stages, workers, err := build(conn)
 	if err != nil {
 		return errors.Join(err, g.Close())
+	}
+	if g.pprof != nil {
+		stages = append(stages, service.Pprof(g.pprof, g.log))
 	}
 	stages = append(stages, service.AwaitBus(conn, g.cfg.Bus, g.busHint(), g.log), service.Stage{Name: "start-up", Run: func(ctx context.Context) error {
 		if n := g.awaitReady(ctx, workers.Readiness); n > 0 {

@@ -29,10 +29,14 @@ func Main(cmd *flags.Command) int {
 	if err != nil {
 		return con.Fail(err)
 	}
+	profiles, err := service.BindPprof("", cmd.Launch.Trace.PprofAddr)
+	if err != nil {
+		return con.Fail(errors.Join(err, page.Close()))
+	}
 	sig := terminal.WatchSignals(con.Log)
 	defer sig.Stop()
 	introduce(con, cmd, page)
-	return con.Fail(run(sig.Context(), cmd.Launch, page, con.Log))
+	return con.Fail(run(sig.Context(), cmd.Launch, page, profiles, con.Log))
 }
 
 // introduce says what is being started. A parent has said so already.
@@ -53,7 +57,7 @@ func introduce(con terminal.Console, cmd *flags.Command, page net.Listener) {
 }
 
 // run serves until ctx ends.
-func run(ctx context.Context, cfg *flags.Launch, page net.Listener, log *slog.Logger) (err error) {
+func run(ctx context.Context, cfg *flags.Launch, page, profiles net.Listener, log *slog.Logger) (err error) {
 	reg := service.NewRegistry()
 	conn, err := service.Join(cfg.Bus, nil, cfg.Leg.String()+" selector", reg, log)
 	if err != nil {
@@ -68,9 +72,13 @@ func run(ctx context.Context, cfg *flags.Launch, page net.Listener, log *slog.Lo
 		return errors.Join(fmt.Errorf("making the selector: %w", err), page.Close())
 	}
 	shown := service.Page{Metrics: reg, Decisions: decisions.Handler([]decisions.Source{decisions.Of(s.Service)}, log)}
-	return service.RunStages(ctx, []service.Stage{
+	stages := []service.Stage{
 		{Name: "metrics", Run: func(ctx context.Context) error { return service.ServePage(ctx, page, shown, log) }},
 		service.AwaitBus(conn, cfg.Bus, "start it, or correct --nats-url", log),
 		{Name: "selector", Run: s.Run},
-	})
+	}
+	if profiles != nil {
+		stages = append(stages, service.Pprof(profiles, log))
+	}
+	return service.RunStages(ctx, stages)
 }
