@@ -57,8 +57,9 @@ const statusGone = 499
 // arrived notes that a request has come: its route is known, if there is one.
 func (x *exchange) arrived(r *http.Request) {
 	x.countArrival(r)
+	x.trace(r)
 	if level := x.accessLevel(slog.LevelInfo); x.srv.log.Enabled(&x.ctx, level) {
-		x.srv.log.LogAttrs(&x.ctx, level, "request", slog.String("target", targetRequest), x.span(r))
+		x.srv.log.LogAttrs(&x.ctx, level, "request", slog.String("target", targetRequest), x.about(r))
 	}
 }
 
@@ -66,13 +67,17 @@ func (x *exchange) arrived(r *http.Request) {
 // called however the request ends, also where the connection is cut.
 func (x *exchange) departed(r *http.Request) {
 	x.countServed()
-	level := x.accessLevel(x.severity())
+	severity := x.severity()
+	if x.span != nil {
+		x.span.End(x.out.status, severity == slog.LevelError)
+	}
+	level := x.accessLevel(severity)
 	if !x.srv.log.Enabled(&x.ctx, level) {
 		return
 	}
 	attrs := []slog.Attr{
 		slog.String("target", targetResponse),
-		x.span(r, slog.Int("status_code", x.status()), slog.Int64("latency", x.elapsed().Microseconds())),
+		x.about(r, slog.Int("status_code", x.status()), slog.Int64("latency", x.elapsed().Microseconds())),
 		slog.Int64("bytes", x.out.bytes),
 	}
 	if x.query.model != "" {
@@ -95,8 +100,8 @@ func (x *exchange) departed(r *http.Request) {
 	x.srv.log.LogAttrs(&x.ctx, level, "response", attrs...)
 }
 
-// span is what all lines of a request say of it.
-func (x *exchange) span(r *http.Request, more ...any) slog.Attr {
+// about is what all lines of a request say of it.
+func (x *exchange) about(r *http.Request, more ...any) slog.Attr {
 	return slog.Group("span", append([]any{
 		slog.String("method", clip(r.Method)), slog.String("uri", clip(r.URL.Path)), slog.String("version", r.Proto),
 		slog.String("module", "smg"), slog.String("request_id", x.id[0]),

@@ -27,6 +27,8 @@ type call struct {
 	share   *share          // of which it is a part, nil for a call of its own
 	ended   bool
 	unmet   bool // there was no connection: the worker has seen nothing
+	span    Span // nil for none
+	status  int  // of the answer
 }
 
 // end ends the lease, once. A worker is charged with one failure of a request at
@@ -36,6 +38,7 @@ func (c *call) end(o worker.Outcome, unreached bool) {
 		return
 	}
 	c.ended = true
+	c.untrace(o)
 	if c.share != nil {
 		c.share.end(c, o, unreached)
 		return
@@ -82,6 +85,7 @@ func (c *call) address(q request) (*engine.Target, error) {
 	if c.pick.Worker.Runtime == worker.VLLM {
 		q.fields = c.x.rankOf(c).header(q.fields)
 	}
+	q.fields = c.traced(q.fields)
 	c.sent = engine.Request{Method: http.MethodPost, Path: q.path, Fields: q.fields, Body: q.body, NoResend: q.bound}
 	return target, nil
 }
@@ -91,6 +95,7 @@ func (c *call) answered(ctx context.Context, resp *engine.Response, err error) (
 	url := c.pick.Worker.URL
 	switch {
 	case err == nil:
+		c.status = resp.Status
 		c.x.srv.metrics.heard(c.pick.Worker, resp.Status, "")
 		if resp.Status >= http.StatusInternalServerError {
 			c.why = fmt.Sprintf("it answered %d", resp.Status)

@@ -49,6 +49,7 @@ type exchange struct {
 	routed bool      // it is one for workers, and has got as far
 	failed error     // what broke an answer that had begun, where its client was told
 
+	span    Span   // nil where nothing is traced
 	planned uint64 // the last plan, as selectors know it
 }
 

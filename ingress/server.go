@@ -31,6 +31,7 @@ type Deps struct {
 	// not looked for, and a leg is sent only what it reads. It is called for each
 	// request.
 	Reads      func(worker.Leg) wire.Reads
+	Tracer     Tracer // nil: nothing is traced
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
 	Now        func() time.Time
@@ -46,6 +47,7 @@ type Server struct {
 	selection  Selection
 	log        *slog.Logger
 	now        func() time.Time
+	tracer     Tracer
 	metrics    *metrics
 	rooms      *bootstrap.Rooms
 	complaints complaints
@@ -79,7 +81,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	rooms := bootstrap.NewRooms(nil)
 	s := &Server{
 		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar, selection: d.Selection,
-		log: d.Log, now: d.Now, reads: d.Reads, rooms: rooms, inputRooms: sync.Pool{New: func() any { return new(room) }},
+		log: d.Log, now: d.Now, tracer: d.Tracer, reads: d.Reads, rooms: rooms, inputRooms: sync.Pool{New: func() any { return new(room) }},
 		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}),
 	}
 	var err error

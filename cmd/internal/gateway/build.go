@@ -53,7 +53,12 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 		return nil, fleet{}, err
 	}
 	rec.alone = c
+	tracer, traces, err := g.tracer()
+	if err != nil {
+		return nil, fleet{}, err
+	}
 	server, err := ingress.New(ingressConfig(cfg), ingress.Deps{
+		Tracer:   tracer,
 		Selector: c, Dispatcher: engines, Fleet: c, Registrar: registrar, Selection: c, Log: g.log, Registerer: g.reg, Now: time.Now,
 		Reads: c.Reads,
 	})
@@ -69,6 +74,7 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 		{Name: "selection client", Run: c.Run},
 		{Name: "worker records", Run: rec.run},
 	}
+	stages = append(stages, traces...)
 	for _, sel := range selectors {
 		stages = append(stages, service.Stage{Name: sel.Leg().String() + " selector", Run: func(ctx context.Context) error {
 			select {
