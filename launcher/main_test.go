@@ -25,12 +25,20 @@ import (
 const fakeEnv = "LAUNCHER_FAKE_ENGINE"
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == watchArg {
+		limit, err := time.ParseDuration(os.Args[2])
+		if err != nil {
+			panic(err)
+		}
+		Watch(os.NewFile(3, "pipe"), limit)
+		os.Exit(0)
+	}
 	if behaviour := os.Getenv(fakeEnv); behaviour != "" {
 		fakeEngine(behaviour)
 		os.Exit(0)
 	}
-	if dir := os.Getenv(launcherEnv); dir != "" {
-		fakeLauncher(dir)
+	if behaviour := os.Getenv(launcherEnv); behaviour != "" {
+		fakeLauncher(behaviour)
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
@@ -114,12 +122,18 @@ func fakeEngine(behaviour string) {
 	}
 }
 
-// launcherEnv switches the test binary into a launcher that is killed hard.
+// watchArg switches the test binary into a watchdog.
+const watchArg = "watch"
+
+// launcherEnv switches the test binary into a launcher that is killed hard. Its value
+// is what the engines do.
 const launcherEnv = "LAUNCHER_FAKE_LAUNCHER"
 
-// fakeLauncher starts an engine, says its pid and waits to be killed.
-func fakeLauncher(_ string) {
-	cfg := testConfig(2, "serve hang")
+// fakeLauncher starts two engines with a watchdog, says their pids and waits to be
+// killed.
+func fakeLauncher(behaviour string) {
+	cfg := testConfig(2, behaviour)
+	cfg.Watchdog, cfg.StopTimeout = []string{os.Args[0], watchArg}, 500*time.Millisecond
 	g, err := New(cfg, os.Stderr, discardLog())
 	if err != nil {
 		panic(err)

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -28,7 +29,8 @@ type Process struct {
 
 	cmd    *exec.Cmd
 	tail   tail
-	output *os.File // read end of the output pipe, nil in raw mode
+	output *os.File          // read end of the output pipe, nil in raw mode
+	mask   *strings.Replacer // for its output, nil if there is nothing to hide
 
 	exited  chan struct{} // closed when the engine itself has ended; state is set
 	gone    chan struct{} // closed when its group is empty too, or given up
@@ -119,6 +121,7 @@ func (g *Group) start(p *Process) error {
 		return err
 	}
 	p.started = time.Now()
+	g.dog.add(p.PID())
 	g.wg.Go(func() { g.follow(p) })
 	return nil
 }
@@ -145,11 +148,14 @@ func (g *Group) startPiped(p *Process) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("starting %s: %w", p.name, err), r.Close(), closeFile(file))
 	}
-	p.output = r
+	p.output, p.mask = r, maskOf(p.argv)
 	emit := g.cfg.lineWriter(p, g.console, file)
 	g.wg.Go(func() {
 		defer close(p.drained)
 		err := pump(r, func(line string) {
+			if p.mask != nil {
+				line = p.mask.Replace(line)
+			}
 			p.tail.add(line)
 			emit(line)
 		})
@@ -202,6 +208,7 @@ func (g *Group) followHelpers(p *Process) {
 		now := time.Now()
 		switch {
 		case empty:
+			g.dog.remove(p.PID())
 			return
 		case now.After(giveUpAt):
 			p.log.Error("helpers of an engine would not die", "pgid", p.PID())

@@ -28,6 +28,7 @@ func serve(cmd *flags.Command) int {
 	defer sig.Stop()
 	cfg := cmd.Serve.Engines
 	cfg.Color = con.Color
+	cfg.Watchdog = watchdog()
 	engines, err := launcher.New(cfg, con.Console, con.Log)
 	if err != nil {
 		return con.Fail(errors.Join(err, g.Close()))

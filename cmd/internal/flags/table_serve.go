@@ -81,6 +81,11 @@ func serveTable() []Def {
 			set:  setSeconds(func(s *Serve) *time.Duration { return &s.Engines.StartupTimeout }, 1),
 		},
 		{
+			Name: "worker-stop-timeout", Kind: Scalar, Value: "SECS", Default: "30", Group: groupEngines, In: InServe,
+			Help: "How long engines get to stop before they are killed.",
+			set:  setSeconds(func(s *Serve) *time.Duration { return &s.Engines.StopTimeout }, 1),
+		},
+		{
 			Name: "engine-bin", Kind: Scalar, Value: "PATH", Env: []string{"SMG_ENGINE_BIN"}, Group: groupEngines, In: InServe,
 			Help: "Program of the engine (for llamacpp: llama-server on PATH).",
 			set:  setText(func(s *Serve) *string { return &s.Engines.EngineBin }),
