@@ -253,7 +253,7 @@ func (s *screen) rows() []string {
 // chatty are engines that say long things while they load, the second for longer.
 func chatty(t *testing.T) string {
 	return script(t,
-		`n=0; while [ $n -lt $((20 + 20 * SMG_WORKER_RANK)) ]; do`,
+		`n=0; while [ $n -lt $((12 + 12 * SMG_WORKER_RANK)) ]; do`,
 		`echo "line-$SMG_WORKER_RANK-$n: the quick brown fox jumps over the lazy dog"; n=$((n + 1)); sleep 0.1; done`,
 		"exec "+program("smg-sim")+` "$@"`)
 }
@@ -269,6 +269,9 @@ func narrowTerminal(t *testing.T) {
 		for _, row := range rows {
 			if m := loading.FindStringSubmatch(row); m != nil {
 				n[m[1]]++
+				if len([]rune(row)) >= columns {
+					t.Errorf("a status line reaches the last column: %q", row)
+				}
 			}
 		}
 		for engine, count := range n {
@@ -287,7 +290,7 @@ func narrowTerminal(t *testing.T) {
 		t.Error("no control sequences on a terminal")
 	}
 	whole := strings.Join(term.screen.rows(), "")
-	for rank, n := range []int{20, 40} {
+	for rank, n := range []int{12, 24} {
 		if got := strings.Count(whole, fmt.Sprintf("engine %d  ready after", rank)); got != 1 {
 			t.Errorf("engine %d is ready %d times", rank, got)
 		}
