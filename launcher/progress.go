@@ -108,8 +108,11 @@ func loadingLine(p *Process) string {
 	return line
 }
 
-// inSeconds has a decimal where whole seconds would say nothing.
+// inSeconds has decimals where whole seconds would say nothing.
 func inSeconds(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	}
 	if d < 10*time.Second {
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}

@@ -43,7 +43,9 @@ func testLauncherKilled(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			for lines := bufio.NewScanner(stdout); lines.Scan() && lines.Text() != "up"; {
+			lines := bufio.NewScanner(stdout)
+			for up := false; !up && lines.Scan(); {
+				up = lines.Text() == "up"
 			}
 			if n := len(marked(t, mark)); n != tt.processes {
 				t.Errorf("%d processes before the end, want %d", n, tt.processes)
