@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -29,8 +28,7 @@ type Process struct {
 
 	cmd    *exec.Cmd
 	tail   tail
-	output *os.File          // read end of the output pipe, nil in raw mode
-	mask   *strings.Replacer // for its output, nil if there is nothing to hide
+	output *os.File // read end of the output pipe, nil in raw mode
 
 	exited  chan struct{} // closed when the engine itself has ended; state is set
 	gone    chan struct{} // closed when its group is empty too, or given up
@@ -148,14 +146,13 @@ func (g *Group) startPiped(p *Process) error {
 	if err != nil {
 		return errors.Join(fmt.Errorf("starting %s: %w", p.name, err), r.Close(), closeFile(file))
 	}
-	p.output, p.mask = r, maskOf(p.argv)
+	p.output = r
+	hide := hiding(p.argv)
 	emit := g.cfg.lineWriter(p, g.console, file)
 	g.wg.Go(func() {
 		defer close(p.drained)
 		err := pump(r, func(line string) {
-			if p.mask != nil {
-				line = p.mask.Replace(line)
-			}
+			line = hide(line)
 			p.tail.add(line)
 			emit(line)
 		})

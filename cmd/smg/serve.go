@@ -27,8 +27,8 @@ func serve(cmd *flags.Command) int {
 	sig := terminal.WatchSignals(con.Log)
 	defer sig.Stop()
 	cfg := cmd.Serve.Engines
-	cfg.Color = con.Color
 	cfg.Watchdog = watchdog()
+	cfg.Color = con.Color
 	engines, err := launcher.New(cfg, con.Console, con.Log)
 	if err != nil {
 		return con.Fail(errors.Join(err, g.Close()))
