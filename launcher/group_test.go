@@ -47,8 +47,6 @@ func TestCLI(t *testing.T) {
 }
 
 func TestField(t *testing.T) {
-	t.Run("LS-01_no_orphans", testIgnoresSigterm)
-	t.Run("LS-02_launcher_killed", testLauncherKilled)
 	t.Run("LS-03_startup_timeout", func(t *testing.T) {
 		t.Run("timeout", testStartupTimeout)
 		t.Run("exit", testExitDuringStart)

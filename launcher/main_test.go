@@ -79,6 +79,10 @@ func fakeEngine(behaviour string) {
 		case "ignore":
 			signal.Ignore(syscall.SIGTERM)
 			fmt.Println("ignoring")
+		case "await": // until there is such a file
+			for _, err := os.Stat(arg); err != nil; _, err = os.Stat(arg) {
+				time.Sleep(5 * time.Millisecond)
+			}
 		case "child": // a helper in the same group that does as arg says
 			c := exec.Command(os.Args[0])
 			c.Env = append(os.Environ(), fakeEnv+"="+strings.ReplaceAll(arg, ",", " "), "SMG_WORKER_RANK=helper")
@@ -129,10 +133,14 @@ const watchArg = "watch"
 // is what the engines do.
 const launcherEnv = "LAUNCHER_FAKE_LAUNCHER"
 
+// launcherPortEnv is the first port of its engines.
+const launcherPortEnv = "LAUNCHER_FAKE_PORT"
+
 // fakeLauncher starts two engines with a watchdog, says their pids and waits to be
 // killed.
 func fakeLauncher(behaviour string) {
 	cfg := testConfig(2, behaviour)
+	cfg.BasePort, _ = strconv.Atoi(os.Getenv(launcherPortEnv))
 	cfg.Watchdog, cfg.StopTimeout = []string{os.Args[0], watchArg}, 500*time.Millisecond
 	g, err := New(cfg, os.Stderr, discardLog())
 	if err != nil {

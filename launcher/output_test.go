@@ -216,14 +216,18 @@ func TestClip(t *testing.T) {
 func TestStatusLineOnATerminal(t *testing.T) {
 	t.Parallel()
 	var out buffer
-	cfg := testConfig(maxShown+3, "rank0:sleep=300ms rank0:serve hang")
+	loaded := filepath.Join(t.TempDir(), "loaded")
+	cfg := testConfig(maxShown+3, "rank0:await="+loaded+" rank0:serve hang")
 	cfg.LoadingInterval = 20 * time.Millisecond
 	g := launch(t, cfg, NewConsole(&out, true), discardLog())
 	done := make(chan error, 1)
 	go func() { done <- g.WaitReady(t.Context()) }()
-	waitFor(t, &out, "engine 0  loading… 0.", 2)
-	waitFor(t, &out, "\r\nengine 7  loading… 0.", 2)
+	waitFor(t, &out, "engine 0  loading… ", 2)
+	waitFor(t, &out, "\r\nengine 7  loading… ", 2)
 	waitFor(t, &out, "\r\nand 3 more\r\x1b[8A"+clearBelow+"engine 0  loading", 1)
+	if err := os.WriteFile(loaded, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	waitFor(t, &out, "engine 0  ready after", 1)
 	waitFor(t, &out, "\r\nand 2 more", 2)
 	g.Kill()
@@ -266,7 +270,7 @@ func TestNoBlockOverRawOutput(t *testing.T) {
 	g := launch(t, cfg, NewConsole(&out, true), discardLog())
 	done := make(chan error, 1)
 	go func() { done <- g.WaitReady(t.Context()) }()
-	waitFor(t, &out, "loading… 0.", 2)
+	waitFor(t, &out, "loading… ", 2)
 	g.Kill()
 	<-done
 	if strings.Contains(out.String(), "\x1b") {

@@ -33,9 +33,11 @@ func testLauncherKilled(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			var said buffer
 			mark := fmt.Sprintf("LAUNCHER_MARK=%d-%s", os.Getpid(), strings.ReplaceAll(tt.name, " ", "-"))
 			cmd := exec.Command(os.Args[0])
-			cmd.Env = append(os.Environ(), launcherEnv+"="+tt.behaviour, mark)
+			cmd.Env = append(os.Environ(), launcherEnv+"="+tt.behaviour, mark, fmt.Sprintf("%s=%d", launcherPortEnv, testConfig(2, "").BasePort))
+			cmd.Stderr = &said
 			stdout, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -48,7 +50,7 @@ func testLauncherKilled(t *testing.T) {
 				up = lines.Text() == "up"
 			}
 			if n := len(marked(t, mark)); n != tt.processes {
-				t.Errorf("%d processes before the end, want %d", n, tt.processes)
+				t.Errorf("%d processes before the end, want %d:\n%s", n, tt.processes, said.String())
 			}
 			if err := cmd.Process.Kill(); err != nil {
 				t.Fatal(err)
