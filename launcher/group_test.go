@@ -224,7 +224,7 @@ func testStartupTimeout(t *testing.T) {
 	if !strings.Contains(out.String(), `engine 1  loading… 0.`) || !strings.Contains(out.String(), `last: "loading weights"`) {
 		t.Errorf("no progress line:\n%s", out.String())
 	}
-	if strings.Contains(out.String(), "engine 0  loading") {
+	if _, after, _ := strings.Cut(out.String(), "engine 0  ready"); strings.Contains(after, "engine 0  loading") {
 		t.Errorf("a ready engine is reported as loading:\n%s", out.String())
 	}
 }

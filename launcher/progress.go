@@ -25,13 +25,13 @@ func (w *wait) progress(ctx context.Context) {
 		case <-w.all:
 			return
 		case <-tick.C:
+			w.mu.Lock() // an engine that has become ready is not reported as loading
 			if block {
-				w.mu.Lock()
 				w.showLocked()
-				w.mu.Unlock()
-				continue
+			} else {
+				w.g.reportLoading(w.waitingLocked())
 			}
-			w.g.reportLoading(w.waiting())
+			w.mu.Unlock()
 		}
 	}
 }
@@ -41,8 +41,7 @@ func (g *Group) showsBlock() bool {
 	return g.console.terminal && !g.cfg.JSON && g.cfg.Log != LogRaw
 }
 
-// showLocked shows the engines that are not ready yet on the terminal. w.mu is held, so
-// that an engine that has become ready does not come back.
+// showLocked shows the engines that are not ready yet on the terminal. w.mu is held.
 func (w *wait) showLocked() {
 	waiting := w.waitingLocked()
 	_, height := w.g.console.size()
