@@ -112,7 +112,7 @@ func (c Config) rest(b backend, share *sharing, p Place) (rest, dropped []string
 	}
 	owned := b.owned
 	if share != nil {
-		owned = owned.and(share.owned)
+		owned = owned.and(share)
 	}
 	return owned.remove(args)
 }

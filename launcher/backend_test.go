@@ -27,6 +27,7 @@ func TestCLIBackends(t *testing.T) {
 		"53_sizes":                     testSizes,
 		"61_handshake_ports":           testHandshakes,
 		"71_roles_of_real_engines":     testRealRoles,
+		"71_what_users_say_of_roles":   testMerged,
 		"plan":                         testPlan,
 		"inherited":                    testInherited,
 	} {
@@ -194,8 +195,8 @@ func testOwnedSpellings(t *testing.T) {
 	t.Run("in roles", func(t *testing.T) {
 		cfg := engineConfig("vllm", "http", "--kv_transfer_config {} --kv-transfer={} --ec-transfer-config.x 1 --kv-cache-dtype fp8")
 		cfg.Prefill, cfg.Decode = 1, 1
-		if diff := cmp.Diff("--kv_transfer_config --kv-transfer", strings.Join(cfg.Dropped(), " ")); diff != "" {
-			t.Error(diff)
+		if diff := cmp.Diff("--kv-transfer", strings.Join(cfg.Dropped(), " ")); diff != "" {
+			t.Error("what is taken over is not lost, what is not is:", diff)
 		}
 		cfg = engineConfig("sglang", "http", "--encoder-urls http://a http://b --x --disaggregation-mode=decode --disaggregation-ib-device mlx5_0")
 		cfg.Prefill, cfg.Decode = 1, 1
@@ -414,6 +415,42 @@ func testRealRoles(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// testMerged has users say more of how KV is handed over than the launcher does.
+func testMerged(t *testing.T) {
+	cfg := engineConfig("vllm", "http", `--x --kv_transfer_config={"kv_connector_extra_config":{"b":[1,2]},"kv_role":"kv_both","a":null} --y`)
+	cfg.Prefill, cfg.Decode = 1, 1
+	cfg.DecodeArgs = []string{"--kv-transfer-config", `{"kv_load_failure_policy": "recompute"}`}
+	for role, want := range map[worker.Leg]string{
+		worker.Prefill: `--kv-transfer-config {"kv_connector":"NixlConnector","kv_role":"kv_producer","a":null,"kv_connector_extra_config":{"b":[1,2]}} --x --y`,
+		worker.Decode:  `--kv-transfer-config {"kv_connector":"NixlConnector","kv_role":"kv_consumer","kv_load_failure_policy":"recompute"} --x --y`,
+	} {
+		argv, err := cfg.CommandLine("PY", Place{Role: role, Port: 1})
+		if _, got, _ := strings.Cut(strings.Join(argv, " "), "--port 1 "); err != nil || got != want {
+			t.Errorf("%v\ngot  %s\nwant %s", err, got, want)
+		}
+	}
+	cfg.Encode, cfg.MediaDir = 1, "/m"
+	cfg.EncodeArgs = []string{"--ec-transfer-config", `{"ec_ip":"x"}`}
+	argv, err := cfg.CommandLine("PY", Place{Role: worker.Encode, Port: 1})
+	want := `{"ec_connector":"ECExampleConnector","ec_role":"ec_producer","ec_connector_extra_config":{"shared_storage_path":"/m"},"ec_ip":"x"}`
+	if err != nil || !slices.Contains(argv, want) {
+		t.Error(argv, err)
+	}
+
+	for args, want := range map[string]string{
+		`--kv-transfer-config {`:                                       "no JSON object",
+		`--ec-transfer-config []`:                                      "no JSON object",
+		`--kv-transfer-config {"kv_connector":"LMCacheConnectorV1"}`:   `kv_connector "LMCacheConnectorV1" in --kv-transfer-config, and --kv-backend nixl`,
+		`--kv-transfer-config {"kv_connector":"NixlConnector","x":{}}`: "<nil>",
+	} {
+		cfg := engineConfig("vllm", "http", args)
+		cfg.Prefill, cfg.Decode = 1, 1
+		if got := report(cfg.CheckRoles()); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", args, got)
+		}
 	}
 }
 

@@ -21,7 +21,7 @@ func (c Config) vllm() backend {
 			}
 			return args
 		},
-		sharing: func() (*sharing, error) { return c.vllmSharing(embeddingsIn(c.MediaDir)), nil },
+		sharing: func() (*sharing, error) { return c.vllmSharing(c.embeddingsIn) },
 	}
 	if c.Mode == ModeZMQ {
 		return c.vllmHeadless(b)

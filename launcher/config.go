@@ -146,6 +146,9 @@ func (c Config) Validate() error {
 	}
 	addLaunch(c.CheckMode())
 	addLaunch(c.CheckSizes())
+	if c.Backend == BackendVLLM && c.Encode > 0 && c.MediaDir == "" {
+		add("--encode-replicas %d: there is no folder for embeddings", c.Encode)
+	}
 	if !slices.Contains(KVBackends(), c.KVBackend) {
 		add("--kv-backend %s: must be one of %s", c.KVBackend, strings.Join(KVBackends(), ", "))
 	}

@@ -138,7 +138,7 @@ func TestEnginesKnowTheFlags(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				wantUnambiguous(t, known, b.owned.and(share.owned))
+				wantUnambiguous(t, known, b.owned.and(share))
 				for _, name := range []string{"--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size"} {
 					if known[name] != one {
 						t.Errorf("%s takes %v", name, known[name])

@@ -10,6 +10,8 @@ import (
 // launcher would wait at a port that nobody has.
 type ownedFlags struct {
 	names []string // with dashes
+	// merged are those whose value the launcher takes over into its own.
+	merged []string
 	// underscores: the engine reads "_" in a name as "-".
 	underscores bool
 	// abbreviated: the engine takes the beginning of a name for the name.
@@ -20,9 +22,9 @@ type ownedFlags struct {
 // many other flags, and the engine refuses them.
 const leastAbbreviation = 3
 
-// and is o with more names.
-func (o ownedFlags) and(names []string) ownedFlags {
-	o.names = slices.Concat(o.names, names)
+// and is o with those of engines in roles.
+func (o ownedFlags) and(s *sharing) ownedFlags {
+	o.names, o.merged = slices.Concat(o.names, s.owned), s.merged
 	return o
 }
 
@@ -42,7 +44,8 @@ func (o ownedFlags) has(key string) bool {
 
 // remove takes the flags of o out of args. A flag with "=" goes alone; one without
 // takes the next argument along unless that starts with "-", so a dropped boolean
-// never eats the flag behind it. dropped names each flag once, as it was written.
+// never eats the flag behind it. dropped names each flag that is lost, once, as it was
+// written.
 func (o ownedFlags) remove(args []string) (rest, dropped []string) {
 	for i := 0; i < len(args); i++ {
 		key, _, hasValue := strings.Cut(args[i], "=")
@@ -50,7 +53,9 @@ func (o ownedFlags) remove(args []string) (rest, dropped []string) {
 			rest = append(rest, args[i])
 			continue
 		}
-		dropped = appendNew(dropped, key)
+		if !slices.Contains(o.merged, canonicalFlag(key)) {
+			dropped = appendNew(dropped, key)
+		}
 		for !hasValue && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
 			i++
 			hasValue = key != encoderURLsFlag // which takes all that follows

@@ -9,8 +9,9 @@ import (
 
 // sharing is how engines of one kind are told their part in the work of a request.
 type sharing struct {
-	// owned are the flags that the launcher sets for it.
-	owned []string
+	// owned are the flags that the launcher sets for it, merged those of them that keep
+	// what else the user has in them.
+	owned, merged []string
 	// meets says whether the engine at p needs a port where others come for KV, which
 	// the gateway has to know; sends, whether it needs ports that the engines tell each
 	// other. Nil is nobody.
@@ -65,7 +66,10 @@ func (c Config) simSharing() (*sharing, error) {
 	case BackendSGLang:
 		return sglangSharing(), nil
 	case BackendVLLM:
-		s := c.vllmSharing(embeddingsFrom)
+		s, err := c.vllmSharing(embeddingsFrom)
+		if err != nil {
+			return nil, err
+		}
 		s.owned = append(s.owned, "--kv-role", "--ec-role", "--kv-side-channel-port")
 		if told {
 			return s, nil
