@@ -90,6 +90,17 @@ func TestValidate(t *testing.T) {
 	if text := bad.Validate().Error(); !strings.Contains(text, "--model is required") {
 		t.Errorf("faults lack the model:\n%s", text)
 	}
+	bad.Backend, bad.Mode, bad.EngineArgs = BackendVLLM, ModeGRPC, []string{"--tp", "0"}
+	bad.Encode = 1
+	for _, want := range []string{"connection mode grpc is not supported yet", "--tp 0: an engine cannot have that size", "no folder for embeddings"} {
+		if text := bad.Validate().Error(); !strings.Contains(text, want) {
+			t.Errorf("faults lack %q:\n%s", want, text)
+		}
+	}
+	bad.Backend, bad.Encode = BackendCustom, 0
+	if text := bad.Validate().Error(); !strings.Contains(text, "--engine-cmd is required") {
+		t.Errorf("faults lack the command:\n%s", text)
+	}
 	if _, err := New(bad, nil, nil); err == nil {
 		t.Error("New has accepted it")
 	}
