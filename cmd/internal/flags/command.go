@@ -236,6 +236,9 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	if err := environment(s, &line, in.Env); err != nil {
 		return nil, err
 	}
+	if command == nameServe {
+		fallback(s, &line)
+	}
 	config, err := in.fill(s, &line)
 	if err != nil {
 		return nil, err
