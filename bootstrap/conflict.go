@@ -18,8 +18,11 @@ const sharedLabel = "shared_bootstrap"
 func sameAddress(a, b *worker.Spec) bool {
 	at, ok := addressOf(a)
 	other, too := addressOf(b)
-	return ok && too && at == other && a.Base() != b.Base() && (a.Labels[sharedLabel] != "true" || b.Labels[sharedLabel] != "true")
+	return ok && too && at == other && a.Base() != b.Base() && (!Shares(a) || !Shares(b))
 }
+
+// Shares says whether a worker may have the bootstrap address of others.
+func Shares(s *worker.Spec) bool { return s.Labels[sharedLabel] == "true" }
 
 // mooncake is the connector whose prefill engines are met at a port of their own where
 // nothing else is said.
@@ -89,7 +92,7 @@ func (r *Registrar) owners() owners {
 			all[at] = of
 		}
 		of[0].add(s)
-		if s.Labels[sharedLabel] != "true" {
+		if !Shares(s) {
 			of[1].add(s)
 		}
 	}
@@ -104,7 +107,7 @@ func (all owners) conflict(s *worker.Spec) string {
 		return ""
 	}
 	of := all[at][0]
-	if s.Labels[sharedLabel] == "true" {
+	if Shares(s) {
 		of = all[at][1]
 	}
 	first := of.first

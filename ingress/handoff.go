@@ -2,7 +2,7 @@ package ingress
 
 import (
 	"bytes"
-	"cmp"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net"
@@ -59,15 +59,24 @@ func (x *exchange) handoffFrom(c *call, request string) handoff {
 	if h.mode != modeMooncake {
 		return h
 	}
-	engine, ok := w.MooncakeID()
+	engine, ok := x.srv.mooncakeID(&x.ctx, w, c.pick.Epoch)
 	if !ok {
 		x.srv.warnOnce(c, "its engine id is not known, or not which of its ranks would have the KV",
 			"give the worker its bootstrap port, or labels kv_engine_id and dp_size")
 		return h
 	}
 	h.engine, h.transfer = engine, "xfer-"+uuid.Must(uuid.NewV7()).String()
-	h.addr = "http://" + bracketless(w.BootstrapHost, cmp.Or(w.BootstrapPort, bootstrap.DefaultPort))
+	h.addr = "http://" + bracketless(w.BootstrapHost, bootstrap.MooncakePort(w))
 	return h
+}
+
+// mooncakeID is the id by which KV of a worker's process is asked for. That of workers
+// which share a bootstrap server is the registered one: others answer there too.
+func (s *Server) mooncakeID(ctx context.Context, w *worker.Spec, epoch uint64) (string, bool) {
+	if known := s.fleet.Lookup(w.ID); known != nil && bootstrap.Shares(known.Spec) {
+		return w.MooncakeID()
+	}
+	return s.engineIDs.of(ctx, w, epoch)
 }
 
 // bracketless joins a host that may be an IPv6 address in brackets with a port.
