@@ -123,8 +123,8 @@ func restful(t *testing.T, g *gateway, pd *simtest.PD) {
 	}
 }
 
-// legsAborted aborts every request at a random moment, many of them before anybody has
-// answered.
+// legsAborted aborts every request at a random moment, until so many were: others were
+// answered before.
 func legsAborted(t *testing.T, topology ...string) {
 	const clients = 16
 	cfg := simtest.Config()
@@ -132,20 +132,23 @@ func legsAborted(t *testing.T, topology ...string) {
 	pd := simtest.StartPD(t, 2, 2, cfg)
 	g, _ := onNATS(t, pd, topology...)
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}}
-	var next, whole atomic.Int64
+	var aborted, whole atomic.Int64
 	var wg sync.WaitGroup
 	for c := range clients {
 		wg.Go(func() {
 			rnd := rand.New(rand.NewPCG(12, uint64(c)))
-			for next.Add(1) <= int64(*aborts) {
+			for aborted.Load() < int64(*aborts) {
 				limit := []time.Duration{20 * time.Millisecond, 300 * time.Millisecond}[rnd.IntN(2)]
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rnd.Int64N(int64(limit))))
 				body := fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":"question %d"}],"stream":%v,"max_tokens":20,"ignore_eos":true}`, rnd.IntN(1000), rnd.IntN(2) == 0)
 				switch err := drainBody(ctx, client, g.url, body); {
 				case err == nil:
 					whole.Add(1)
-				case !errors.Is(err, context.DeadlineExceeded):
+				case errors.Is(err, context.DeadlineExceeded):
+					aborted.Add(1)
+				default:
 					t.Errorf("request: %v", err)
+					aborted.Add(1)
 				}
 				cancel()
 			}
@@ -153,11 +156,8 @@ func legsAborted(t *testing.T, topology ...string) {
 	}
 	wg.Wait()
 	client.CloseIdleConnections()
-	if n := whole.Load(); n > int64(*aborts)*9/10 {
-		t.Errorf("%d of %d requests were answered before they were aborted", n, *aborts)
-	}
 	restful(t, g, pd)
-	t.Logf("%d requests, %d answered before they were aborted", *aborts, whole.Load())
+	t.Logf("%d requests were aborted, %d answered before", aborted.Load(), whole.Load())
 	g.stop(0)
 }
 

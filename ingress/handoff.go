@@ -115,6 +115,8 @@ func (h *handoff) prefilled(answer []byte, now time.Duration) {
 		h.answer = ""
 	}
 	switch {
+	case h.transfer != "" && endedByItself(members):
+		h.transfer = "" // as NIXL, which says nothing then, Mooncake keeps what has ended by its length only
 	case h.transfer != "":
 		h.params = encoded(struct {
 			RemoteDecode  bool   `json:"do_remote_decode"`
@@ -126,6 +128,22 @@ func (h *handoff) prefilled(answer []byte, now time.Duration) {
 	case h.mode != modeMooncake && len(members[fieldKV]) > 0 && !bytes.Equal(members[fieldKV], []byte("null")):
 		h.params = members[fieldKV]
 	}
+}
+
+// endedByItself says whether an answer, of any API, is known to have ended for another
+// reason than that its length was up.
+func endedByItself(answer map[string]json.RawMessage) bool {
+	var choices []struct {
+		Reason string `json:"finish_reason"`
+	}
+	if json.Unmarshal(answer["choices"], &choices) == nil && len(choices) > 0 {
+		return choices[0].Reason != "" && choices[0].Reason != "length"
+	}
+	var word string
+	if json.Unmarshal(answer["stop_reason"], &word) == nil && word != "" { // of messages
+		return word != "max_tokens"
+	}
+	return json.Unmarshal(answer["status"], &word) == nil && word == "completed" // of responses
 }
 
 // encoded is v as JSON. It is of strings and truth values, which always encode.
