@@ -63,8 +63,8 @@ type Config struct {
 
 	// StartupTimeout bounds the wait for all engines together.
 	StartupTimeout time.Duration
-	// ProbeInterval is the pause between two health probes of an engine and
-	// ProbeTimeout the limit of one.
+	// ProbeInterval is the longest pause between two health probes of an engine, whose
+	// first ones follow each other faster, and ProbeTimeout the limit of one.
 	ProbeInterval time.Duration
 	ProbeTimeout  time.Duration
 	// LoadingInterval is the pause between two progress lines of a loading engine.
@@ -73,6 +73,10 @@ type Config struct {
 	// ReapTimeout what they get after SIGKILL.
 	StopTimeout time.Duration
 	ReapTimeout time.Duration
+	// Watchdog is a program and its arguments that ends the engines if this process is
+	// killed: it gets StopTimeout as one more argument and the pipe for [Watch] as
+	// descriptor 3. Empty means that there is none.
+	Watchdog []string
 
 	// Log says where engine output goes, LogDir where the files of LogFile lie.
 	Log    LogMode
@@ -133,6 +137,9 @@ func (c Config) Validate() error {
 	}
 	if !slices.Contains(LogModes(), c.Log) {
 		add("--engine-log %s: must be one of %s", c.Log, joinNames(LogModes()))
+	}
+	if c.Log == LogRaw && c.JSON {
+		add("--engine-log raw: engines that write themselves do not write JSON")
 	}
 	for _, d := range []struct {
 		name  string

@@ -38,6 +38,7 @@ type Group struct {
 	console *Console
 	log     *slog.Logger
 	spawner *spawner
+	dog     *watchdog
 
 	wg sync.WaitGroup // every goroutine that Start began, the spawner's apart
 
@@ -77,8 +78,9 @@ func New(cfg Config, out io.Writer, log *slog.Logger) (*Group, error) {
 
 // Start finds the program and the ports, then starts the engines one after another
 // without waiting between them. It returns what was started, in that order: encode,
-// prefill, decode, each in rank order. When it fails, the engines that it had started are stopped again. It begins goroutines
-// that live until [Group.Stop]. It may be called once.
+// prefill, decode, each in rank order. When it fails, the engines that it had started are
+// stopped again. It begins goroutines, and the watchdog, that live until [Group.Stop]. It
+// may be called once.
 func (g *Group) Start() ([]Endpoint, error) {
 	endpoints, err := g.startAll()
 	if err != nil {
@@ -109,6 +111,7 @@ func (g *Group) startAll() ([]Endpoint, error) {
 		return nil, err
 	}
 	g.spawner = newSpawner()
+	g.dog = newWatchdog(g.cfg.Watchdog, g.cfg.StopTimeout, g.log)
 	endpoints := make([]Endpoint, 0, len(places))
 	for i, place := range places {
 		p, err := g.prepare(i, place)

@@ -119,6 +119,7 @@ func (g *Group) start(p *Process) error {
 		return err
 	}
 	p.started = time.Now()
+	g.dog.add(p.PID())
 	g.wg.Go(func() { g.follow(p) })
 	return nil
 }
@@ -146,10 +147,12 @@ func (g *Group) startPiped(p *Process) error {
 		return errors.Join(fmt.Errorf("starting %s: %w", p.name, err), r.Close(), closeFile(file))
 	}
 	p.output = r
+	hide := hiding(p.argv)
 	emit := g.cfg.lineWriter(p, g.console, file)
 	g.wg.Go(func() {
 		defer close(p.drained)
 		err := pump(r, func(line string) {
+			line = hide(line)
 			p.tail.add(line)
 			emit(line)
 		})
@@ -202,6 +205,7 @@ func (g *Group) followHelpers(p *Process) {
 		now := time.Now()
 		switch {
 		case empty:
+			g.dog.remove(p.PID())
 			return
 		case now.After(giveUpAt):
 			p.log.Error("helpers of an engine would not die", "pgid", p.PID())

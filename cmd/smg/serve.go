@@ -27,6 +27,7 @@ func serve(cmd *flags.Command) int {
 	sig := terminal.WatchSignals(con.Log)
 	defer sig.Stop()
 	cfg := cmd.Serve.Engines
+	cfg.Watchdog = watchdog()
 	cfg.Color = con.Color
 	engines, err := launcher.New(cfg, con.Console, con.Log)
 	if err != nil {

@@ -260,6 +260,9 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	case nameServe:
 		config.Engines.EngineArgs = line.engineArgs
 		c.Serve = config
+		if err := config.checkEngineLog(typed); err != nil {
+			return nil, err
+		}
 		if c.Notices, err = config.finish(typed); err != nil {
 			return nil, err
 		}

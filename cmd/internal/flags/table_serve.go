@@ -76,6 +76,11 @@ func serveTable() []Def {
 			set:  setNumber(func(s *Serve) *int { return &s.Engines.BasePort }, 1, maxPort),
 		},
 		{
+			Name: "worker-stop-timeout", Kind: Scalar, Value: "SECS", Default: "30", Group: groupEngines, In: InServe,
+			Help: "How long engines get to stop before they are killed.",
+			set:  setSeconds(func(s *Serve) *time.Duration { return &s.Engines.StopTimeout }, 1),
+		},
+		{
 			Name: "worker-startup-timeout", Kind: Scalar, Value: "SECS", Default: "300", Group: groupEngines, In: InServe, Everyday: true,
 			Help: "How long all engines together may take to load.",
 			set:  setSeconds(func(s *Serve) *time.Duration { return &s.Engines.StartupTimeout }, 1),
