@@ -17,8 +17,11 @@ const sharedLabel = "shared_bootstrap"
 // address. Ranks of one engine are told apart by their number.
 func sameAddress(at address, a, b *worker.Spec) bool {
 	other, ok := addressOf(a)
-	return ok && at == other && a.Base() != b.Base() && (a.Labels[sharedLabel] != "true" || b.Labels[sharedLabel] != "true")
+	return ok && at == other && a.Base() != b.Base() && (!Shares(a) || !Shares(b))
 }
+
+// Shares says whether a worker may have the bootstrap address of others.
+func Shares(s *worker.Spec) bool { return s.Labels[sharedLabel] == "true" }
 
 // mooncake is the connector whose prefill engines are met at a port of their own where
 // nothing else is said.
@@ -92,7 +95,7 @@ func (r *Registrar) owners() owners {
 			all[at] = of
 		}
 		of[0].add(s)
-		if s.Labels[sharedLabel] != "true" {
+		if !Shares(s) {
 			of[1].add(s)
 		}
 	}
@@ -107,7 +110,7 @@ func (all owners) conflict(s *worker.Spec) string {
 		return ""
 	}
 	of := all[at][0]
-	if s.Labels[sharedLabel] == "true" {
+	if Shares(s) {
 		of = all[at][1]
 	}
 	first := of.first
