@@ -46,6 +46,7 @@ type exchange struct {
 	fields [4]engine.Field // room for the request's
 
 	came   *arrivals // nil for what is not counted among the API's requests
+	named  bool      // its id is the gateway's
 	routed bool      // it is one for workers, and has got as far
 	failed error     // what broke an answer that had begun, where its client was told
 

@@ -23,7 +23,7 @@ func (x *exchange) identify(r *http.Request) {
 		}
 	}
 	if x.id[0] == "" {
-		x.id[0] = newID(idPrefix(r.URL.Path))
+		x.id[0], x.named = newID(idPrefix(r.URL.Path)), true
 	}
 	x.w.Header()[requestIDHeader] = x.id[:1:1]
 }

@@ -30,7 +30,11 @@ type Deps struct {
 	// Reads is what a leg's policies read of a request now. What no policy reads is
 	// not looked for, and a leg is sent only what it reads. It is called for each
 	// request.
-	Reads      func(worker.Leg) wire.Reads
+	Reads func(worker.Leg) wire.Reads
+	// MooncakeEngines asks a bootstrap server of vLLM's Mooncake for the engine ids of its
+	// ranks. With nil those hold that are registered.
+	MooncakeEngines func(ctx context.Context, url string) (map[int]string, error)
+
 	Tracer     Tracer // nil: nothing is traced
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
@@ -50,6 +54,7 @@ type Server struct {
 	tracer     Tracer
 	metrics    *metrics
 	rooms      *bootstrap.Rooms
+	engineIDs  engineIDs
 	complaints complaints
 	encodeless atomic.Bool     // media go to prefill workers, see fallback
 	remote     sync.Once       // it was told that decode cannot compute prompts
@@ -82,7 +87,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s := &Server{
 		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar, selection: d.Selection,
 		log: d.Log, now: d.Now, tracer: d.Tracer, reads: d.Reads, rooms: rooms, inputRooms: sync.Pool{New: func() any { return new(room) }},
-		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}),
+		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}), engineIDs: engineIDs{ask: d.MooncakeEngines, now: d.Now},
 	}
 	var err error
 	if s.metrics, err = newMetrics(&s.cfg, d.Registerer, rooms, &s.active); err != nil {

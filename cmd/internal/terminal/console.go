@@ -31,8 +31,9 @@ type Console struct {
 // NewConsole is standard error, with the flags of cfg for logs. On error it is so without
 // the folder of logs, which cannot be used.
 func NewConsole(cfg *flags.Launch) (Console, error) {
-	terminal := term.IsTerminal(int(os.Stderr.Fd()))
-	out := launcher.NewConsole(os.Stderr, terminal && !cfg.LogJSON)
+	// Control sequences, if somebody is there who understands and wants them.
+	controls := term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb" && !cfg.NoColor && os.Getenv("NO_COLOR") == ""
+	out := launcher.NewConsole(os.Stderr, controls && !cfg.LogJSON)
 	var err error
 	if dir := cfg.Trace.LogDir; dir != "" {
 		var d *logging.Daily
@@ -44,7 +45,7 @@ func NewConsole(cfg *flags.Launch) (Console, error) {
 	}
 	return Console{
 		Console: out, Log: logging.New(out, cfg.LogLevel, cfg.LogJSON), JSON: cfg.LogJSON,
-		Color: terminal && !cfg.NoColor && os.Getenv("NO_COLOR") == "",
+		Color: controls,
 	}, err
 }
 
