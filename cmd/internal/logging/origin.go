@@ -31,17 +31,15 @@ func (h origin) Handle(ctx context.Context, r slog.Record) error {
 		return !own
 	})
 	placed := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
-	if h.lines {
-		placed.AddAttrs(target, slog.String("filename", path.Base(path.Dir(at.File))+"/"+path.Base(at.File)), slog.Int("line_number", at.Line))
-	}
 	r.Attrs(func(a slog.Attr) bool {
 		if a.Key != targetKey {
 			placed.AddAttrs(a)
 		}
 		return true
 	})
-	if !h.lines {
-		placed.AddAttrs(target) // last, where it is in nobody's way
+	placed.AddAttrs(target) // last, where it is in nobody's way
+	if h.lines {
+		placed.AddAttrs(slog.String("filename", path.Base(path.Dir(at.File))+"/"+path.Base(at.File)), slog.Int("line_number", at.Line))
 	}
 	return h.Handler.Handle(ctx, placed)
 }
