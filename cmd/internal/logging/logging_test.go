@@ -19,6 +19,7 @@ func TestLinesForMachines(t *testing.T) {
 	log := New(&out, slog.LevelInfo, true).With(slog.String("leg", "decode"))
 	log.Info("a", slog.Int("n", 1), slog.Duration("took", time.Second))
 	log.Info("b", slog.String("target", "smg::request"), slog.Group("span", slog.String("request_id", "i")))
+	log.Info("c", slog.Int("level", 128), slog.String("message", "m"))
 	var got []map[string]any
 	for line := range bytes.Lines(out.Bytes()) {
 		var m map[string]any
@@ -38,6 +39,7 @@ func TestLinesForMachines(t *testing.T) {
 	want := []map[string]any{
 		{"level": "INFO", "message": "a", "target": "smg::cmd::internal::logging", "filename": "logging/logging_test.go", "leg": "decode", "n": 1.0, "took": "1s"},
 		{"level": "INFO", "message": "b", "target": "smg::request", "filename": "logging/logging_test.go", "leg": "decode", "span": map[string]any{"request_id": "i"}},
+		{"level": "INFO", "message": "c", "target": "smg::cmd::internal::logging", "filename": "logging/logging_test.go", "leg": "decode", "fields.level": 128.0, "fields.message": "m"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -32,7 +32,11 @@ func (h origin) Handle(ctx context.Context, r slog.Record) error {
 	})
 	placed := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
 	r.Attrs(func(a slog.Attr) bool {
-		if a.Key != targetKey {
+		switch {
+		case a.Key == targetKey:
+		case h.lines && reserved(a.Key):
+			placed.AddAttrs(slog.Attr{Key: "fields." + a.Key, Value: a.Value})
+		default:
 			placed.AddAttrs(a)
 		}
 		return true
@@ -52,6 +56,15 @@ func (h origin) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements [slog.Handler].
 func (h origin) WithGroup(name string) slog.Handler {
 	return origin{h.Handler.WithGroup(name), h.lines}
+}
+
+// reserved says whether a field of a line has a name that every line of JSON has already.
+func reserved(key string) bool {
+	switch key {
+	case slog.LevelKey, slog.TimeKey, slog.MessageKey, "timestamp", "message", "filename", "line_number":
+		return true
+	}
+	return false
 }
 
 // targetOf is a function's package: "smg::legs::client" of smg/legs/client.New.
