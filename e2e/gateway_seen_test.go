@@ -105,6 +105,9 @@ func TestGatewaySeen(t *testing.T) {
 			}
 			s.t = t
 			s.stop(0)
+			for _, phase := range []string{"stopping", "draining", "all requests have ended|cutting requests", "the API has stopped", "exit"} {
+				s.says(`"message":"(` + phase + `)"`)
+			}
 		})
 	}
 }

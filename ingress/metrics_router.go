@@ -148,8 +148,7 @@ func (x *exchange) countServed() {
 
 // worthAnother says whether another attempt might have bettered the answer.
 func (x *exchange) worthAnother() bool {
-	var p *problem
-	if errors.As(x.err, &p) {
+	if p, ok := errors.AsType[*problem](x.err); ok {
 		return p.retryable
 	}
 	return retried(x.out.status)

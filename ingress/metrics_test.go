@@ -186,31 +186,38 @@ func TestRouterMetricsMove(t *testing.T) {
 	}{
 		{
 			"served", status(200), post(chatPath, chatBody), nil,
-			map[string]float64{chat: 1, chatEnd: 1, "upstream_responses_total  http 200": 1}, nil,
+			map[string]float64{chat: 1, chatEnd: 1, "upstream_responses_total  http 200": 1},
+			nil,
 		},
 		{
 			"streamed", sseHead + chunk(event) + chunk(done) + lastOne, post(chatPath, streamBody), nil,
-			map[string]float64{"requests_total regular http chat m http true": 1, chatEnd: 1, "upstream_responses_total  http 200": 1}, nil,
+			map[string]float64{"requests_total regular http chat m http true": 1, chatEnd: 1, "upstream_responses_total  http 200": 1},
+			nil,
 		},
 		{
 			"a bad body", status(200), post(chatPath, `{"model":"made-up"}`), nil,
-			map[string]float64{"requests_total regular http chat unknown http false": 1, "request_errors_total regular http chat validation_error unknown http": 1}, nil,
+			map[string]float64{"requests_total regular http chat unknown http false": 1, "request_errors_total regular http chat validation_error unknown http": 1},
+			nil,
 		},
 		{
 			"an unknown model", status(200), post(chatPath, strings.Replace(chatBody, `"m"`, `"made-up"`, 1)), nil,
-			map[string]float64{"requests_total regular http chat unknown http false": 1, "request_errors_total regular http chat no_workers unknown http": 1}, nil,
+			map[string]float64{"requests_total regular http chat unknown http false": 1, "request_errors_total regular http chat no_workers unknown http": 1},
+			nil,
 		},
 		{
 			"the worker refuses", status(422), post(chatPath, chatBody), nil,
-			map[string]float64{chat: 1, "request_errors_total regular http chat internal_error m http": 1, "upstream_responses_total  http 422": 1}, nil,
+			map[string]float64{chat: 1, "request_errors_total regular http chat internal_error m http": 1, "upstream_responses_total  http 422": 1},
+			nil,
 		},
 		{
-			"an error that is not tried again", status(501), post(chatPath, chatBody), []option{withRetries},
+			"an error that is not tried again", status(501), post(chatPath, chatBody),
+			[]option{withRetries},
 			map[string]float64{chat: 1, "request_errors_total regular http chat backend_error m http": 1, "upstream_responses_total  http 501": 1},
 			map[string]float64{"errors_total http backend_error regular": 1},
 		},
 		{
-			"every attempt fails", status(504), post(chatPath, chatBody), []option{withRetries},
+			"every attempt fails", status(504), post(chatPath, chatBody),
+			[]option{withRetries},
 			map[string]float64{chat: 1, "upstream_responses_total  http 504": 3},
 			map[string]float64{
 				"errors_total http timeout regular": 3, "retry_backoff_seconds 1": 1, "retry_backoff_seconds 2": 1,
@@ -219,7 +226,8 @@ func TestRouterMetricsMove(t *testing.T) {
 		},
 		{
 			"nobody is there", "", post(chatPath, chatBody), nil,
-			map[string]float64{chat: 1, "upstream_responses_total call_upstream_request_error http 500": 1}, nil,
+			map[string]float64{chat: 1, "upstream_responses_total call_upstream_request_error http 500": 1},
+			nil,
 		},
 	}
 	for _, tt := range tests {

@@ -178,7 +178,9 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		return errors.Join(fmt.Errorf("serving the API: %w", err), s.close(srv))
 	case <-ctx.Done():
 	}
-	return s.drain(base, srv, cut)
+	err := s.drain(base, srv, cut)
+	s.log.Info("the API has stopped")
+	return err
 }
 
 // Hurry skips the rest of a drain: what is in flight is cut.
