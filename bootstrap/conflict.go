@@ -196,6 +196,11 @@ func (r *Registrar) tell(s *worker.Spec) {
 		r.log.Info("worker may be chosen: nobody else has its bootstrap address any more", slog.String("worker", s.URL))
 		return
 	}
+	if misplaced(s) != "" {
+		r.log.Warn("worker will not be chosen", slog.String("worker", s.URL), slog.String("reason", s.Conflict),
+			slog.String("hint", "register it for the leg that its engine was started for, or start the engine with another --disaggregation-mode"))
+		return
+	}
 	if unsupported(s) != "" {
 		r.log.Warn("worker will not be chosen", slog.String("worker", s.URL), slog.String("reason", s.Conflict),
 			slog.String("hint", "have a gateway without disaggregation serve it, or register it with the runtime_type that it has"))
