@@ -202,7 +202,7 @@ func (s *Service) Select(ask *wire.Select) (wire.Pick, error) {
 		s.asked.Put(a)
 	}()
 	a.Request = policy.Request{
-		Ask:      worker.Ask{Lease: ask.Lease, Key: worker.Scoped(ask.Model, key), Skip: ask.Skip, Fit: ask.Fit, Now: now},
+		Ask:      worker.Ask{Lease: ask.Lease, Key: worker.Scoped(ask.Model, key), Units: ask.Units, Skip: ask.Skip, Fit: ask.Fit, Now: now},
 		Keys:     ask.Keys,
 		Target:   ask.Target,
 		Text:     ask.Text,

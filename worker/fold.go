@@ -45,18 +45,26 @@ type call struct {
 	id     LeaseID
 	load   *Load
 	tokens int64
-	key    uint64 // counted in load.sharing
-	at     int64  // of the grant, or of the start that gave credit
+	at     int64 // of the grant, or of the start that gave credit
 
 	prev, next *call // grants: neighbours in the list
 	stream     *stream
 	pos        int    // open: index in stream.open[quarter]
 	seen       uint64 // open: number of the last beat that listed it
 
-	probe    bool // counted in load.probes
+	marks
 	headed   bool // its good head has been reported
 	credited bool // open: its tokens are in the ledger as of at
 }
+
+// marks are what a call counts at its worker beside itself.
+type marks struct {
+	key   uint64 // in load.sharing
+	extra int64  // units beyond the first, in load.extra
+	probe bool   // in load.probes
+}
+
+func marksOf(l *Lease) marks { return marks{l.Key, max(0, int64(l.Units)-1), l.Probe} }
 
 // spareCalls bounds the memory that is kept for reuse after a peak.
 const spareCalls = 1 << 14
@@ -133,7 +141,7 @@ func (f *Fold) Grant(l Lease, load *Load, now time.Time) {
 	if load.dropped {
 		load = f.load(l.Worker)
 	}
-	f.count(c, load, l.Key, l.Probe)
+	f.count(c, load, marksOf(&l))
 	c.tokens, c.at = max(0, l.Tokens), t
 	load.granted = load.granted.plus(sum{1, c.tokens})
 	load.settleCredit()
@@ -193,11 +201,14 @@ func (f *Fold) forget(c *call) {
 }
 
 // count puts a call on a counter.
-func (f *Fold) count(c *call, l *Load, key uint64, probe bool) {
-	c.load, c.key, c.probe = l, key, probe
+func (f *Fold) count(c *call, l *Load, m marks) {
+	c.load, c.marks = l, m
 	l.active.Add(1)
-	l.share(key, 1)
-	if probe {
+	if m.extra > 0 {
+		l.extra.Add(m.extra)
+	}
+	l.share(m.key, 1)
+	if m.probe {
 		l.probes.Add(1)
 	}
 }
@@ -207,6 +218,9 @@ func (f *Fold) uncount(c *call) {
 	l := c.load
 	f.freeSlot(c)
 	l.active.Add(-1)
+	if c.extra > 0 {
+		l.extra.Add(-c.extra)
+	}
 	l.share(c.key, -1)
 	c.load = nil
 	f.settle(l)

@@ -7,6 +7,7 @@ import "sync/atomic"
 // to the worker's id, so it outlives a replacement under the same URL.
 type Load struct {
 	active atomic.Int64
+	extra  atomic.Int64 // units of calls beyond one each
 	credit atomic.Int64
 	sent   atomic.Int64
 	keys   atomic.Int64
@@ -30,6 +31,10 @@ func (s sum) minus(t sum) sum { return sum{s.requests - t.requests, s.tokens - t
 
 // Active is the number of calls in flight: open leases plus own grants.
 func (l *Load) Active() int { return int(l.active.Load()) }
+
+// Rooms is the number of sequences of the calls in flight, as far as their leases say:
+// at least one each.
+func (l *Load) Rooms() int { return int(l.active.Load() + l.extra.Load()) }
 
 // Probes is the number of calls in flight that probe a half-open breaker and have
 // not seen a good answer head yet.

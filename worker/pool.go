@@ -25,6 +25,7 @@ type Ask struct {
 	Lease  LeaseID
 	Tokens int64     // estimated prompt tokens, credited to the worker
 	Key    uint64    // what the calls in flight are told apart by ([Scoped]), 0 for none
+	Units  int       // sequences of the call, 0 for one
 	Skip   []ID      // tried before; avoided while another candidate exists
 	Fit    *Fit      // nobody else is chosen
 	Now    time.Time // of the selection
@@ -104,7 +105,7 @@ func (p *Pool) Take(ask *Ask, choose func(*View) int) (Taken, error) {
 		Worker: w, Tokens: ask.Tokens, Probe: w.Record.Breaker == HalfOpen,
 		Candidates: p.view.Candidates(), Active: w.Load.Active(), Credit: w.Load.Credit(), Report: p.view.Report(i),
 	}
-	p.registry.fold.Grant(Lease{ID: ask.Lease, Worker: w.Spec.ID, Tokens: ask.Tokens, Key: ask.Key, Probe: t.Probe}, w.Load, ask.Now)
+	p.registry.fold.Grant(Lease{ID: ask.Lease, Worker: w.Spec.ID, Tokens: ask.Tokens, Key: ask.Key, Probe: t.Probe, Units: ask.Units}, w.Load, ask.Now)
 	return t, nil
 }
 

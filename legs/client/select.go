@@ -64,7 +64,7 @@ func (c *Client) selectOnce(ctx context.Context, l *leg, ask *wire.Select, alone
 	}
 	c.remember(l, ask, &pick)
 	l.wake(l.writer.Begin(worker.Lease{
-		ID: ask.Lease, Worker: pick.Worker.ID, Tokens: pick.Tokens, Key: worker.Scoped(ask.Model, ask.Keys.Counted()), Probe: pick.Probe,
+		ID: ask.Lease, Worker: pick.Worker.ID, Tokens: pick.Tokens, Key: worker.Scoped(ask.Model, ask.Keys.Counted()), Probe: pick.Probe, Units: ask.Units,
 	}))
 	return pick, false, nil
 }
