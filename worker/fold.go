@@ -122,7 +122,11 @@ func (f *Fold) Reported(id ID, polledAt time.Time) {
 // the call, or until [GrantLife] has passed. A second grant of an id replaces the
 // first; one whose lease is open already counts nothing. load is the counter of
 // l.Worker.
-func (f *Fold) Grant(l Lease, load *Load, now time.Time) {
+func (f *Fold) Grant(l Lease, load *Load, now time.Time) { f.grant(l, load, 0, now) }
+
+// grant is Grant, unless the worker would then have more sequences than most, if that
+// is not 0: then nothing is counted, and it is false.
+func (f *Fold) grant(l Lease, load *Load, most int64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.instant(now)
@@ -133,13 +137,17 @@ func (f *Fold) Grant(l Lease, load *Load, now time.Time) {
 		c = f.newCall(l.ID)
 		f.calls[key] = c
 	case c.stream != nil:
-		return
+		return true
 	default:
 		f.ungrant(c)
 		f.uncount(c)
 	}
 	if load.dropped {
 		load = f.load(l.Worker)
+	}
+	if !load.fits(max(1, int64(l.Units)), most) {
+		f.forget(c)
+		return false
 	}
 	f.count(c, load, marksOf(&l))
 	c.tokens, c.at = max(0, l.Tokens), t
@@ -148,6 +156,28 @@ func (f *Fold) Grant(l Lease, load *Load, now time.Time) {
 	last := f.grants.prev
 	c.prev, c.next = last, &f.grants
 	last.next, f.grants.prev = c, c
+	return true
+}
+
+// Holds says whether a lease is open.
+func (f *Fold) Holds(id LeaseID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.calls[id.key()]
+	return c != nil && c.stream != nil
+}
+
+// Hears says whether an ingress of this incarnation has been heard, and not been silent
+// since.
+func (f *Fold) Hears(incarnation uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.streams {
+		if s.incarnation == incarnation && !s.silent {
+			return true
+		}
+	}
+	return false
 }
 
 // instant is now on the fold's clock, which never goes back.

@@ -13,6 +13,7 @@ type Load struct {
 	keys   atomic.Int64
 	probes atomic.Int64
 	report atomic.Pointer[Report] // the last one, nil for none; written by the Registry
+	window atomic.Int64           // sequences that it runs at a time, as it has said, 0 if it has not
 
 	// The rest is guarded by Fold.mu.
 	id      ID
