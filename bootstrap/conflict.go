@@ -13,12 +13,11 @@ import (
 // server beside them answers there for all.
 const sharedLabel = "shared_bootstrap"
 
-// sameAddress says whether decode workers could not tell a from b. Ranks of one engine
-// are told apart by their number.
-func sameAddress(a, b *worker.Spec) bool {
-	at, ok := addressOf(a)
-	other, too := addressOf(b)
-	return ok && too && at == other && a.Base() != b.Base() && (a.Labels[sharedLabel] != "true" || b.Labels[sharedLabel] != "true")
+// sameAddress says whether decode workers could not tell a from b, who is at the
+// address. Ranks of one engine are told apart by their number.
+func sameAddress(at address, a, b *worker.Spec) bool {
+	other, ok := addressOf(a)
+	return ok && at == other && a.Base() != b.Base() && (a.Labels[sharedLabel] != "true" || b.Labels[sharedLabel] != "true")
 }
 
 // mooncake is the connector whose prefill engines are met at a port of their own where
@@ -40,9 +39,13 @@ func addressOf(s *worker.Spec) (address, bool) {
 // conflict says who had the bootstrap address of s before, "" for nobody. r.mu is
 // held.
 func (r *Registrar) conflict(s *worker.Spec) string {
+	at, ok := addressOf(s)
+	if !ok {
+		return "" // a fleet without bootstrap addresses is not looked through for each of its workers
+	}
 	var first *worker.Spec
 	for o := range r.others(s.ID) {
-		if sameAddress(o, s) && o.Compare(s) < 0 && (first == nil || o.Compare(first) < 0) {
+		if sameAddress(at, o, s) && o.Compare(s) < 0 && (first == nil || o.Compare(first) < 0) {
 			first = o
 		}
 	}

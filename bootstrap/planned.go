@@ -21,8 +21,9 @@ func Planned(candidates []Candidate) ([]*worker.Spec, error) {
 		r.own[s.ID] = s
 		all = append(all, s)
 	}
+	owners := r.owners()
 	for _, s := range all {
-		s.Conflict = r.conflict(s)
+		s.Conflict = owners.conflict(s)
 	}
 	for _, s := range all {
 		s.RegisteredAt = time.Time{}
