@@ -14,15 +14,11 @@ import (
 // codeNoRoom is the code of a request that no decode worker had room for in time.
 const codeNoRoom = "pd_admission_timeout"
 
-// urgent is the priority of what must not wait in line: prefill has computed its KV,
-// which is not kept for long.
-const urgent = 1
-
 // mostSequences bounds what a body can make a request count for.
 const mostSequences = 1 << 20
 
 // sequences is how many the request has decode compute at the same time, 0 for one.
-func (x *exchange) sequences(rt *route) int {
+func (x *exchange) sequences(rt *route) int32 {
 	b := &x.query.body
 	var all int64
 	if rt.prompts != nil {
@@ -34,7 +30,7 @@ func (x *exchange) sequences(rt *route) int {
 	if all <= 1 {
 		return 0
 	}
-	return int(min(all, mostSequences))
+	return int32(min(all, mostSequences))
 }
 
 // admit waits for a decode worker with room, if none has any and nothing else is in the
@@ -55,7 +51,7 @@ func (x *exchange) admit(rt *route, p *Plan, in *worker.Pairing, tried []worker.
 	p.release()
 	x.srv.metrics.pd.admissionWaits.Inc()
 	p.Decode = x.anew(p.Decode)
-	p.Decode.wait = x.srv.cfg.PD.AdmissionWait
+	p.Decode.waits = true
 	if in != nil {
 		p.Decode.fit = admissible(in)
 	}

@@ -158,6 +158,42 @@ func TestAdmission(t *testing.T) {
 	}
 }
 
+// TestAdmissionInGroups: one who waits takes any group that has both legs, and prefill is
+// of the group whose decode worker has room.
+func TestAdmissionInGroups(t *testing.T) {
+	d, s := crowded(t, simhttp.SGLang, time.Minute)
+	in := &worker.Pairing{Grouped: true}
+	for i, w := range d.selector.workers {
+		w.Labels = map[string]string{worker.GroupLabel: []string{"red", "blue"}[i%2]}
+		if w.Leg == worker.Prefill {
+			in.Classes = append(in.Classes, w.Class())
+		}
+	}
+	d.fleet.pairing = in
+	got := make(chan reply, 1)
+	go func() { got <- d.do(chat(chatBody)) }()
+	<-s.waiting
+	if want := "prefill, prefill is let go, decode waits"; s.noted() != want {
+		t.Errorf("%q, want %q", s.noted(), want)
+	}
+	close(s.room)
+	if r := <-got; r.status != http.StatusOK {
+		t.Errorf("status %d: %s", r.status, r.body)
+	}
+	d.idle()
+	asks := d.selector.asks // those of decode without room do not get there
+	if len(asks) != 3 {
+		t.Fatalf("%d selects", len(asks))
+	}
+	decode, prefill := asks[1], asks[2]
+	if decode.Lease.Leg != worker.Decode || !slices.Equal(decode.Fit.Groups, []string{"red", "blue"}) {
+		t.Errorf("decode may be %+v", decode.Fit)
+	}
+	if len(prefill.Fit.Groups) != 1 || prefill.Fit.Class.Runtime != worker.SGLang {
+		t.Errorf("prefill may be %+v", prefill.Fit)
+	}
+}
+
 func TestSequences(t *testing.T) {
 	for _, tt := range []struct {
 		path, body string

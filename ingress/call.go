@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"smg/engine"
 	"smg/wire"
@@ -16,22 +15,21 @@ import (
 // call is one leg's call of its worker, with the lease that counts it. It belongs
 // to one goroutine at a time.
 type call struct {
-	x     *exchange
-	lease worker.LeaseID // begun, unless nobody was picked
-	fit   *worker.Fit    // who may be picked, nil for anybody
-	units int            // sequences, 0 for one
-	wait  time.Duration  // how long one with room may be waited for
-	// priority is that of the wait for one with room.
-	priority int
-	pick     wire.Pick
-	refused  error // why nobody was picked
-	sent     engine.Request
-	ctx      context.Context //nolint:containedctx // under which it was sent
-	why      string          // what its failure was
-	cached   []byte          // of prefill's prompt, as its answer says
-	share    *share          // of which it is a part, nil for a call of its own
-	ended    bool
-	unmet    bool // there was no connection: the worker has seen nothing
+	x       *exchange
+	lease   worker.LeaseID // begun, unless nobody was picked
+	fit     *worker.Fit    // who may be picked, nil for anybody
+	pick    wire.Pick
+	refused error // why nobody was picked
+	sent    engine.Request
+	ctx     context.Context //nolint:containedctx // under which it was sent
+	why     string          // what its failure was
+	cached  []byte          // of prefill's prompt, as its answer says
+	share   *share          // of which it is a part, nil for a call of its own
+	ended   bool
+	unmet   bool  // there was no connection: the worker has seen nothing
+	waits   bool  // for a worker with room, as long as the operator allows
+	urgent  bool  // others wait in line, and it does not
+	units   int32 // sequences, 0 for one
 }
 
 // end ends the lease, once. A worker is charged with one failure of a request at

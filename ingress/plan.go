@@ -207,7 +207,13 @@ func (p *Plan) release() {
 // choose has one leg's worker picked and counted. ask is room for the question.
 func (x *exchange) choose(c *call, items []body.Item, tried []worker.ID, ask *wire.Select) (err error) {
 	q := &x.query
-	*ask = wire.Select{Lease: c.lease, Model: q.model, Skip: tried, Fit: c.fit, Units: c.units, Wait: c.wait, Priority: c.priority}
+	*ask = wire.Select{Lease: c.lease, Model: q.model, Skip: tried, Fit: c.fit, Units: int(c.units)}
+	if c.waits {
+		ask.Wait = x.srv.cfg.PD.AdmissionWait
+	}
+	if c.urgent {
+		ask.Priority = 1
+	}
 	if c.lease.Leg == worker.Encode {
 		// The same medium goes to the same encoder, whoever asks.
 		ask.Keys.Header = worker.HashKey(items[c.lease.Item].Hash)

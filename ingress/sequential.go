@@ -92,7 +92,7 @@ func (x *exchange) another(p *Plan, h *handoff) bool {
 		return false
 	}
 	c := x.anew(p.Decode)
-	c.fit, c.priority = worker.Like(h.prefill.class()), urgent
+	c.fit, c.urgent = worker.Like(h.prefill.class()), true // prefill's KV is not kept for long
 	if err := x.choose(c, nil, append(slices.Clone(p.tried), p.Decode.pick.Worker.ID), new(wire.Select)); err != nil {
 		return false
 	}

@@ -178,3 +178,26 @@ func TestBoundHolds(t *testing.T) {
 		t.Errorf("%d calls were granted", granted)
 	}
 }
+
+// TestBoundIsFree: a fleet with room pays nothing for its bound.
+func TestBoundIsFree(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	open, _, _ := fleet(3)
+	shut, _, specs := bounded(3, 0)
+	for _, s := range specs {
+		reports(shut, s, 2, 8)
+	}
+	for name, r := range map[string]*Registry{"unbounded": open, "bounded": shut} {
+		pool, ask := r.Pool(Regular, "m"), &Ask{Lease: LeaseID{Incarnation: 7, Plan: 1}, Now: at(0)}
+		choose := func(v *View) int { return v.Candidate(0) }
+		if n := testing.AllocsPerRun(100, func() {
+			if _, err := pool.Take(ask, choose); err != nil {
+				t.Fatal(err)
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+}
