@@ -56,7 +56,7 @@ func (f *legFleet) letsGo(t *testing.T) {
 // overlap is how many requests an engine had at the same time. A busy machine notes late
 // that one has ended.
 func overlap(records []simctl.Record) (most int) {
-	const late = 50 * time.Millisecond
+	const late = 200 * time.Millisecond
 	type edge struct {
 		at time.Time
 		by int
@@ -293,7 +293,7 @@ func ingressesShare(t *testing.T) {
 	const each, most = 24, 3
 	n := startNATS(t)
 	cfg := simtest.Config()
-	cfg.TimeScale, cfg.Core.DecodeStep = 1, 40*time.Millisecond
+	cfg.TimeScale, cfg.Core.DecodeStep = 1, 80*time.Millisecond
 	pd := simtest.StartPD(t, 1, 1, cfg)
 	if err := pd.Decode[0].SetFaults(t.Context(), simctl.Faults{Record: true}); err != nil {
 		t.Fatal(err)
