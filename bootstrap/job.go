@@ -13,8 +13,31 @@ import (
 	"smg/worker"
 )
 
-// Job is the registration of a worker as it stands.
+// JobType is what a job does.
+type JobType uint8
+
+// The types of jobs.
+const (
+	AddWorker JobType = iota
+	UpdateWorker
+	RemoveWorker
+)
+
+// String is the type's name as the API has it.
+func (t JobType) String() string {
+	switch t {
+	case UpdateWorker:
+		return "UpdateWorker"
+	case RemoveWorker:
+		return "RemoveWorker"
+	case AddWorker:
+	}
+	return "AddWorker"
+}
+
+// Job is what is being done with a worker, as it stands.
 type Job struct {
+	Type   JobType
 	Worker *worker.Spec // as asked for; not to be changed
 	// Trying says that the worker is being asked now; between tries the job waits.
 	Trying bool

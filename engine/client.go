@@ -46,8 +46,9 @@ func clientOf(cfg Config) *Client {
 	return &Client{
 		cfg: cfg,
 		tls: &tls.Config{
-			RootCAs:    cfg.RootCAs,
-			MinVersion: tls.VersionTLS12,
+			RootCAs:              cfg.RootCAs,
+			GetClientCertificate: cfg.Certificates,
+			MinVersion:           tls.VersionTLS12,
 		},
 		pools: make(map[string]*pool),
 	}

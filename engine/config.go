@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -29,6 +30,9 @@ type Config struct {
 	ResendLimit int
 	// RootCAs verifies https engines; nil is the system's set.
 	RootCAs *x509.CertPool
+	// Certificates is the client's own for https engines that ask for one, anew for
+	// each connection; nil is none. See [tls.Config].
+	Certificates func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
 	// Now is the clock of the idle pool.
 	Now func() time.Time
 }

@@ -34,7 +34,7 @@ func TestMooncakeEngines(t *testing.T) {
 				_, _ = w.Write([]byte(c.answer))
 			}))
 			defer s.Close()
-			p := engine.NewProber(nil)
+			p := engine.NewProber(engine.DefaultConfig())
 			defer p.Close()
 			got, err := p.MooncakeEngines(t.Context(), s.URL)
 			if d := cmp.Diff(c.want, got); d != "" || (err == nil) != (c.want != nil) {

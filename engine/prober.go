@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"strings"
 	"syscall"
-	"time"
 )
 
 // maxProbeBody bounds what a probe reads of an answer; an engine's server
@@ -25,12 +24,10 @@ type Prober struct {
 	client *Client
 }
 
-// NewProber returns a Prober. roots verifies https engines; nil is the
-// system's set.
-func NewProber(roots *x509.CertPool) *Prober {
-	cfg := DefaultConfig()
-	cfg.ConnectTimeout, cfg.MaxHeadBytes = 10*time.Second, 64<<10
-	cfg.MaxIdlePerTarget, cfg.ResendLimit, cfg.RootCAs = 0, 0, roots
+// NewProber returns a Prober that connects to engines as a client of cfg does, which
+// must be valid. It keeps no connection, and sends nothing twice.
+func NewProber(cfg Config) *Prober {
+	cfg.MaxIdlePerTarget, cfg.ResendLimit = 0, 0
 	return &Prober{client: clientOf(cfg)}
 }
 

@@ -17,7 +17,9 @@ import (
 )
 
 func newProber(tb testing.TB, roots *x509.CertPool) *Prober {
-	p := NewProber(roots)
+	cfg := DefaultConfig()
+	cfg.RootCAs = roots
+	p := NewProber(cfg)
 	tb.Cleanup(p.Close)
 	return p
 }

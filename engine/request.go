@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 )
@@ -23,6 +24,10 @@ type Request struct {
 	Fields []Field
 	// Body goes out with its length, in one write with the head.
 	Body []byte
+	// Stream is a body that is read as it is sent, in place of Body, and StreamLength
+	// how long it is, negative if that is not known. Such a request is sent once.
+	Stream       io.Reader
+	StreamLength int64
 	// NoResend forbids the free re-send, for bodies that the engine must not
 	// see twice.
 	NoResend bool
@@ -38,6 +43,9 @@ func (r *Request) check() error {
 	}
 	if !validPath(r.Path) {
 		return fmt.Errorf("path %q", r.Path)
+	}
+	if r.Stream != nil {
+		return errors.New("a body that is read as it is sent cannot be sent yet")
 	}
 	for _, f := range r.Fields {
 		if !validToken(f.Name) {

@@ -6,7 +6,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -134,4 +136,39 @@ func TestTLS(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// TestClientCertificate has an engine ask who calls it, for requests and for probes.
+func TestClientCertificate(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, r.TLS.PeerCertificates[0].Subject.String())
+	}))
+	s.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug)
+	s.StartTLS()
+	defer s.Close()
+	for _, tt := range []struct {
+		name string
+		own  func(*tls.CertificateRequestInfo) (*tls.Certificate, error)
+		good bool
+	}{
+		{"none", nil, false},
+		{"its own", func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &s.TLS.Certificates[0], nil }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			cfg := DefaultConfig()
+			cfg.RootCAs, cfg.Certificates = x509.NewCertPool(), tt.own
+			cfg.RootCAs.AddCert(s.Certificate())
+			client := newClient(t, cfg)
+			resp, err := client.Send(t.Context(), newTarget(t, client, s.URL), &Request{Method: "GET", Path: "/"})
+			if err == nil {
+				resp.Close()
+			}
+			p := NewProber(cfg)
+			defer p.Close()
+			if probe := p.Health(t.Context(), s.URL, "/", ""); (err == nil) != tt.good || (probe == nil) != tt.good {
+				t.Errorf("a request: %v, a probe: %v", err, probe)
+			}
+		})
+	}
 }

@@ -13,7 +13,7 @@ const noKV = "its answer is computed with the prompt, which leaves nothing to ha
 // apart refuses a request of which engines do all the work or none, in a fleet whose
 // workers do a part of it each. Nobody is asked for it.
 func (x *exchange) apart(rt *route, r *http.Request) error {
-	if x.srv.cfg.Mode == Regular || rt.alone == "" {
+	if x.mode == Regular || rt.alone == "" {
 		return nil
 	}
 	forsake(x.w, r)
@@ -36,7 +36,7 @@ func unshared(rt *route, why string) *problem {
 // rerank is a route that ranks documents. Engines have only one of the two.
 func rerank(path string, plain bool) *route {
 	return &route{
-		path: path, upstream: "/v1/rerank", methods: []string{http.MethodPost}, check: body.CheckRerank, prompts: body.CountOne,
+		path: path, upstream: "/v1/rerank", check: body.CheckRerank, prompts: body.CountOne,
 		text: body.TextRerank, partition: body.Partition, endpoint: "rerank", idPrefix: "req-", plain: plain,
 		aloneVLLM: "vLLM hands nothing over for it",
 	}

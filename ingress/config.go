@@ -66,6 +66,9 @@ type Fleet interface {
 // concurrent use. See [bootstrap.Registrar], whose errors it has.
 type Registrar interface {
 	Add(s *worker.Spec) error
+	Replace(ctx context.Context, s *worker.Spec) error
+	Patch(ctx context.Context, id worker.ID, p bootstrap.Patch) error
+	Drain(ctx context.Context, id worker.ID) error
 	Remove(ctx context.Context, id worker.ID) error
 	Job(id worker.ID) (bootstrap.Job, bool)
 }
@@ -92,6 +95,8 @@ type Config struct {
 	// disaggregated one.
 	Mode Mode
 	PD   PDConfig
+	// Multi serves each model as its workers can serve it, whatever Mode says.
+	Multi bool
 	// Retry is how often a request is tried.
 	Retry Retry
 	// LoadInterval is how often workers are asked for their loads: whoever is refused
@@ -99,6 +104,13 @@ type Config struct {
 	LoadInterval time.Duration
 	// RoutingKeyHeaders are read in order for a routing key; lower case.
 	RoutingKeyHeaders []string
+
+	Auth    AuthConfig
+	Permits PermitsConfig
+	Upload  UploadConfig
+	CORS    CORSConfig
+	Access  AccessConfig
+	Trace   TraceConfig
 }
 
 // PDConfig is what an operator decides about requests that several workers share.
@@ -137,6 +149,12 @@ func DefaultConfig() Config {
 		LoadInterval:      10 * time.Second,
 		PD:                PDConfig{AdmissionWait: 30 * time.Second},
 		RoutingKeyHeaders: []string{"x-smg-routing-key"},
+		Auth:              DefaultAuth(),
+		Permits:           DefaultPermits(),
+		Upload:            DefaultUpload(),
+		CORS:              DefaultCORS(),
+		Access:            DefaultAccess(),
+		Trace:             DefaultTrace(),
 	}
 }
 
@@ -167,5 +185,6 @@ func (c Config) Validate() error {
 	if c.Grace < 0 {
 		errs = append(errs, errors.New("--shutdown-grace-period-secs must not be negative"))
 	}
-	return errors.Join(append(errs, c.Retry.Validate())...)
+	return errors.Join(append(errs, c.Retry.Validate(), c.Auth.Validate(), c.Permits.Validate(), c.Upload.Validate(),
+		c.CORS.Validate(), c.Access.Validate(), c.Trace.Validate())...)
 }

@@ -40,6 +40,7 @@ const (
 	text                  // plain text
 	bare                  // error and code, as the routes of workers have it
 	eventForm             // an event stream of one error and its end
+	empty                 // no body: the status says it all
 )
 
 func (p *problem) Error() string { return p.message }
@@ -54,6 +55,10 @@ func (p *problem) write(w http.ResponseWriter) {
 		h.Set("Retry-After", strconv.FormatInt(max(1, int64(math.Ceil(p.retryAfter.Seconds()))), 10))
 	}
 	switch p.form {
+	case empty:
+		h.Set("Content-Length", "0")
+		w.WriteHeader(p.status)
+		return
 	case eventForm:
 		h.Set("Content-Type", eventStream)
 		h.Set(errorCodeHeader, p.code)

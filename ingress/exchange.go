@@ -3,7 +3,6 @@ package ingress
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"sync"
 	"time"
@@ -18,8 +17,12 @@ import (
 // the goroutine of its handler.
 type exchange struct {
 	srv      *Server
-	w        http.ResponseWriter
+	w        http.ResponseWriter // out, as all write to it
+	out      answer
 	ctx      life
+	route    *route // nil where the path has none
+	mode     Mode   // how the request is served
+	err      error  // what became of it, once it is concluded
 	query    query
 	id       string // the request's, once it is needed
 	plans    int    // that were made, or tried to be
@@ -45,7 +48,9 @@ type exchange struct {
 
 // open begins an exchange, and has it watched until close.
 func (s *Server) open(w http.ResponseWriter, r *http.Request) *exchange {
-	x := &exchange{srv: s, w: w}
+	x := &exchange{srv: s, mode: s.cfg.Mode, route: s.route(r.URL.Path)}
+	x.out.x, x.out.to = x, w
+	x.w = &x.out
 	x.ctx.request, x.ctx.deadline = r.Context(), s.now().Add(s.cfg.RequestTimeout)
 	x.watch.ctx, x.watch.conn, x.watch.writer = &x.ctx, clientConn(r), w
 	if x.watch.conn == nil || !x.watch.conn.Begin(&x.watch) {
@@ -68,28 +73,6 @@ func (x *exchange) close() {
 // elapsed is how long the request has been here.
 func (x *exchange) elapsed() time.Duration {
 	return x.srv.now().Sub(x.ctx.deadline) + x.srv.cfg.RequestTimeout
-}
-
-// infer serves an inference route. It ends the connection without an answer when
-// the client has left or an answer broke off after its first byte.
-func (s *Server) infer(w http.ResponseWriter, r *http.Request, rt *route) {
-	x := s.open(w, r)
-	defer x.close()
-	err := x.run(rt, r)
-	if s.log.Enabled(&x.ctx, slog.LevelDebug) {
-		s.log.LogAttrs(&x.ctx, slog.LevelDebug, "request ended", slog.String("uri", r.URL.Path), slog.String("model", clip(x.query.model)),
-			slog.Duration("latency", x.elapsed()), slog.Any("error", err))
-	}
-	if err == nil {
-		return
-	}
-	var p *problem
-	if !errors.As(err, &p) || x.headSent {
-		panic(http.ErrAbortHandler) // net/http's way to cut a connection
-	}
-	x.watch.begin(taking)
-	p.write(w)
-	_ = x.finish() // a client that has left needs no error
 }
 
 // run takes the request through plan, dispatch and relay. The error is a *problem,

@@ -236,6 +236,14 @@ func (f *fakeRegistrar) Add(s *worker.Spec) error {
 	return f.addErr
 }
 
+func (f *fakeRegistrar) Replace(context.Context, *worker.Spec) error { return bootstrap.ErrUnsupported }
+
+func (f *fakeRegistrar) Patch(context.Context, worker.ID, bootstrap.Patch) error {
+	return bootstrap.ErrUnsupported
+}
+
+func (f *fakeRegistrar) Drain(context.Context, worker.ID) error { return bootstrap.ErrUnsupported }
+
 func (f *fakeRegistrar) Remove(ctx context.Context, id worker.ID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -28,9 +28,9 @@ type room struct {
 	tokens []uint32
 }
 
-// readsOfLegs is what at least one of a request's legs reads.
-func (s *Server) readsOfLegs() (reads wire.Reads) {
-	for _, leg := range s.cfg.Mode.Legs() {
+// readsOfLegs is what at least one of the legs reads that a request has in a mode.
+func (s *Server) readsOfLegs(mode Mode) (reads wire.Reads) {
+	for _, leg := range mode.Legs() {
 		reads |= s.reads(leg)
 	}
 	if s.ranks != nil {
@@ -42,8 +42,8 @@ func (s *Server) readsOfLegs() (reads wire.Reads) {
 // gather finds what at least one of the legs reads, and what all of them count by:
 // the routing-key header, which tells calls in flight apart, and how many tokens the
 // prompt has, if the client says which. What it finds holds until scatter.
-func (s *Server) gather(q *query, h http.Header) {
-	reads, in := s.readsOfLegs(), &q.inputs
+func (s *Server) gather(mode Mode, q *query, h http.Header) {
+	reads, in := s.readsOfLegs(mode), &q.inputs
 	in.keys = s.keys(h, reads)
 	if reads&wire.ReadsConversationKey != 0 {
 		in.keys.RID = sessionKey(q.body.RID())
@@ -51,7 +51,7 @@ func (s *Server) gather(q *query, h http.Header) {
 	if reads&wire.ReadsKey != 0 {
 		in.target = h.Get("X-Smg-Target-Worker")
 	}
-	if !s.hint(in, h) && q.route.tokens != nil {
+	if !s.hint(mode, in, h) && q.route.tokens != nil {
 		r := s.room(in)
 		in.tokens, in.count = q.route.tokens(&q.body, r.tokens[:0])
 		r.tokens = in.tokens
@@ -79,9 +79,9 @@ func (s *Server) gather(q *query, h http.Header) {
 const tokenHint = "X-Smg-Routing-Tokens"
 
 // hint takes the tokens that a header names. They stand for all that the body says.
-func (s *Server) hint(in *inputs, h http.Header) bool {
+func (s *Server) hint(mode Mode, in *inputs, h http.Header) bool {
 	v := h[tokenHint]
-	if len(v) == 0 || s.cfg.Mode != Regular {
+	if len(v) == 0 || mode != Regular {
 		return false
 	}
 	r := s.room(in)

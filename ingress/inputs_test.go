@@ -147,7 +147,7 @@ func TestLongTextsAreCut(t *testing.T) {
 func TestLegsAreToldWhatTheyRead(t *testing.T) {
 	reads := map[worker.Leg]wire.Reads{worker.Prefill: wire.ReadsText | wire.ReadsTokens, worker.Decode: wire.ReadsSize}
 	s := &Server{
-		cfg: Config{Mode: PD}, reads: func(l worker.Leg) wire.Reads { return reads[l] },
+		reads:      func(l worker.Leg) wire.Reads { return reads[l] },
 		inputRooms: sync.Pool{New: func() any { return new(room) }},
 	}
 	b, err := body.Parse([]byte(`{"model":"m","messages":[{"role":"user","content":"hello"}]}`), body.DefaultMaxDepth)
@@ -155,7 +155,7 @@ func TestLegsAreToldWhatTheyRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	q := &query{body: b, route: s.routeTable()[chatPath]}
-	s.gather(q, http.Header{tokenHint: {"1,2"}})
+	s.gather(PD, q, http.Header{tokenHint: {"1,2"}})
 	for leg, want := range map[worker.Leg]wire.Select{
 		worker.Prefill: {Text: "hello", Chars: 5},
 		worker.Decode:  {Chars: 5},

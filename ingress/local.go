@@ -16,7 +16,7 @@ func (x *exchange) mayBeLocal(rt *route, p *Plan) bool {
 	if x.srv.cfg.PD.LocalPrefill <= 0 || len(p.items) > 0 {
 		return false
 	}
-	if rt.media != nil && x.srv.cfg.Mode != EPD {
+	if rt.media != nil && x.mode != EPD {
 		items, err := rt.media(&x.query.body)
 		return err == nil && len(items) == 0
 	}

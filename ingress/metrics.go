@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -22,6 +23,8 @@ type metrics struct {
 	exhaustion *prometheus.CounterVec
 	sheds      *prometheus.CounterVec
 	pd         *pdMetrics
+	http       *httpMetrics
+	router     *routerMetrics
 
 	mu     sync.Mutex
 	series atomic.Pointer[map[series]prometheus.Counter] // copied to add, so that reads take no lock
@@ -50,6 +53,8 @@ func newMetrics(reg prometheus.Registerer, rooms *bootstrap.Rooms) (*metrics, er
 			Help: "Requests that were refused because workers had too much to do.",
 		}, []string{"stage"}),
 		pd:     newPDMetrics(),
+		http:   newHTTPMetrics(),
+		router: newRouterMetrics(),
 		models: map[string]struct{}{},
 	}
 	for _, stage := range []string{stageSelection, stageDispatch, stageAdmission} {
@@ -60,7 +65,8 @@ func newMetrics(reg prometheus.Registerer, rooms *bootstrap.Rooms) (*metrics, er
 		Name: "smg_bootstrap_rooms_active",
 		Help: "Bootstrap rooms of requests in flight.",
 	}, func() float64 { return float64(rooms.Len()) })
-	for _, c := range append(m.pd.collectors(), m.selections, m.retries, m.exhaustion, m.sheds, active) {
+	for _, c := range slices.Concat(m.pd.collectors(), m.http.collectors(), m.router.collectors(),
+		[]prometheus.Collector{m.selections, m.retries, m.exhaustion, m.sheds, active}) {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

@@ -112,7 +112,7 @@ func (x *exchange) counted(p *Plan) {
 func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
 	number := x.plans
 	x.plans++
-	if x.srv.cfg.Mode == Regular {
+	if x.mode == Regular {
 		return x.planWhole(tried)
 	}
 	p, err := x.legsOf(rt)
@@ -139,7 +139,7 @@ func (x *exchange) legsOf(rt *route) (*Plan, error) {
 		c.lease.Leg, c.lease.Item = leg, uint16(item)
 		return c
 	}
-	if x.srv.cfg.Mode == EPD && rt.media != nil {
+	if x.mode == EPD && rt.media != nil {
 		items, err := rt.media(&x.query.body)
 		if err != nil {
 			return nil, bodyProblem(err, rt.plain)

@@ -130,7 +130,7 @@ func (x *exchange) parse(rt *route, r *http.Request, raw []byte) (err error) {
 		return x.faulty(rt, err)
 	}
 	q.model, q.stream, q.route = q.body.Model(), q.body.Stream(), rt
-	x.srv.gather(q, r.Header)
+	x.srv.gather(x.mode, q, r.Header)
 	q.bytes = q.body.Normalize()
 	if q.model == body.UnknownModel {
 		q.model = ""
@@ -142,7 +142,7 @@ func (x *exchange) parse(rt *route, r *http.Request, raw []byte) (err error) {
 // gateway has to tell the workers that share a request.
 func (x *exchange) faulty(rt *route, err error) error {
 	var e *body.Error
-	if x.srv.cfg.Mode != Regular && errors.As(err, &e) && e.Kind == body.KindNotObject {
+	if x.mode != Regular && errors.As(err, &e) && e.Kind == body.KindNotObject {
 		return gatewayProblem(http.StatusBadRequest, "serialization_failed", "%v", e)
 	}
 	return bodyProblem(err, rt.plain)

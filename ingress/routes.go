@@ -1,26 +1,38 @@
 package ingress
 
 import (
-	"errors"
-	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"smg/ingress/body"
 )
 
+// class is who may use a route.
+type class uint8
+
+// The classes of routes.
+const (
+	classAPI    class = iota // who has a client's key, in his turn
+	classAdmin               // who runs the gateway
+	classPublic              // anybody
+)
+
+// action answers a request. Its error is a *problem, errClientGone or errCut, see
+// [exchange.conclude]; nil means that the answer is out.
+type action func(x *exchange, r *http.Request) error
+
 // route is one path of the API.
 type route struct {
-	path     string
-	upstream string // where engines have it; "" as path
-	methods  []string
-	// info answers reading requests from what the gateway knows, act all others with
-	// a change of the fleet; both are nil for inference routes, which have the rest.
-	info      http.HandlerFunc
-	act       func(*exchange, *http.Request) error
-	maxBody   int64 // 0: as large as the configuration allows
+	path     string // or what paths of this kind begin with, see template
+	template string // of paths that differ in a name, for those who count: "/workers/{worker_id}"
+	class    class
+
+	get, post, put, patch, delete action // nil: no such method
+
+	// What follows is of inference routes.
+	upstream  string // where engines have it; "" as path
+	maxBody   int64  // 0: as large as the configuration allows
 	check     body.Check
 	prompts   body.Count
 	text      body.Texter
@@ -50,78 +62,11 @@ const (
 
 // routeTable is every path that the gateway answers.
 func (s *Server) routeTable() map[string]*route {
-	get, post := []string{http.MethodGet, http.MethodHead}, []string{http.MethodPost}
 	table := map[string]*route{}
-	for _, rt := range []*route{
-		{path: "/health", methods: get, info: s.health},
-		{path: "/liveness", methods: get, info: s.health},
-		{path: "/readiness", methods: get, info: s.readiness},
-		{path: "/v1/models", methods: get, info: s.models},
-		{path: "/status", methods: get, info: s.status},
-		{path: workersPath, methods: append(get, http.MethodPost), info: s.workers, act: s.addWorker},
-		{path: workersPath + "/", methods: append(get, http.MethodDelete), info: s.worker, act: s.removeWorker},
-		{
-			path: chatPath, methods: post, check: body.CheckChat, prompts: body.CountChat,
-			text: body.TextChat, partition: body.Partition,
-			endpoint: "chat", idPrefix: "chatcmpl-", media: body.MediaChat,
-		},
-		{
-			path: "/v1/completions", methods: post, check: body.CheckCompletions, prompts: body.CountCompletions,
-			text: body.TextCompletions, tokens: body.TokensCompletions, partition: body.Partition,
-			endpoint: "completions", idPrefix: "cmpl-",
-		},
-		{
-			path: "/generate", methods: post, check: body.CheckGenerate, prompts: body.CountGenerate,
-			text: body.TextGenerate, tokens: body.TokensGenerate, partition: body.PartitionGenerate,
-			endpoint: "generate", idPrefix: "gnt-", plain: true, aloneVLLM: "vLLM has no such route",
-		},
-		{
-			path: "/v1/messages", methods: post, check: body.CheckMessages, prompts: body.CountOne,
-			text: body.TextMessages, partition: body.Partition, endpoint: "messages", idPrefix: "msg_", media: body.MediaMessages,
-		},
-		{
-			path: responsesPath, methods: post, check: body.CheckResponses, prompts: body.CountOne,
-			text: body.TextResponses, partition: body.Partition, endpoint: "responses", idPrefix: "resp-",
-		},
-		{
-			path: "/v1/embeddings", methods: post, check: body.CheckInput, prompts: body.CountOne,
-			text: body.TextEmbeddings, partition: body.Partition, endpoint: "embeddings", idPrefix: "req-", plain: true,
-			alone: noKV,
-		},
-		{
-			path: "/v1/classify", methods: post, check: body.CheckInput, prompts: body.CountOne,
-			text: body.TextClassify, partition: body.Partition, endpoint: "classify", idPrefix: "req-", plain: true,
-			alone: noKV,
-		},
-		rerank("/v1/rerank", true), rerank("/rerank", false),
-	} {
+	for _, rt := range slices.Concat(s.infoRoutes(), s.adminRoutes(), inferenceRoutes()) {
 		table[rt.path] = rt
 	}
 	return table
-}
-
-// ServeHTTP answers one request.
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.active.Add(1)
-	defer s.active.Add(-1)
-	defer s.report(r)
-	rt := s.route(r.URL.Path)
-	switch {
-	case rt == nil:
-		forsake(w, r)
-		w.WriteHeader(http.StatusNotFound)
-	case !slices.Contains(rt.methods, r.Method):
-		forsake(w, r)
-		w.Header().Set("Allow", strings.Join(rt.methods, ", "))
-		w.WriteHeader(http.StatusMethodNotAllowed)
-	case rt.info != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead):
-		forsake(w, r)
-		s.inform(w, r, rt.info)
-	case rt.act != nil:
-		s.act(w, r, rt)
-	default:
-		s.infer(w, r, rt)
-	}
 }
 
 // route finds a path's. Those of single workers have the path of them all.
@@ -135,54 +80,54 @@ func (s *Server) route(path string) *route {
 	return s.routes[path]
 }
 
-// report logs a panic, which is a fault of this program, and lets it cut the one
-// connection that it concerns: net/http's own report goes to the debug log.
-func (s *Server) report(r *http.Request) {
-	v := recover()
-	if v == nil {
-		return
+// action finds what answers a request.
+func (x *exchange) action(r *http.Request) (action, error) {
+	if x.route == nil {
+		return nil, &problem{status: http.StatusNotFound, form: empty}
 	}
-	if err, ok := v.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
-		s.log.Error("a request hit a fault of the gateway", slog.String("uri", r.URL.Path), slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+	if act := x.route.action(r.Method); act != nil {
+		return act, nil
 	}
-	panic(http.ErrAbortHandler)
+	x.w.Header().Set("Allow", x.route.allow())
+	return nil, &problem{status: http.StatusMethodNotAllowed, form: empty}
 }
 
-// contained runs what another goroutine than the handler's does for a request. A
-// panic there, of which net/http would not know, costs the request and not the
-// process.
-func (x *exchange) contained(work func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			x.srv.log.Error("a request hit a fault of the gateway", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
-			err = gatewayProblem(http.StatusInternalServerError, "internal_error", "the gateway has a fault, which its log tells of")
+// action is that of a method, or nil.
+func (rt *route) action(method string) action {
+	switch method {
+	case http.MethodPost:
+		return rt.post
+	case http.MethodGet, http.MethodHead: // of which the server keeps the body back
+		return rt.get
+	case http.MethodPut:
+		return rt.put
+	case http.MethodPatch:
+		return rt.patch
+	case http.MethodDelete:
+		return rt.delete
+	}
+	return nil
+}
+
+// allow lists the methods.
+func (rt *route) allow() string {
+	var all []string
+	for _, method := range [...]string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		if rt.action(method) != nil {
+			all = append(all, method)
 		}
-	}()
-	return work()
-}
-
-// inform answers an information route, no longer than the client takes the answer.
-func (s *Server) inform(w http.ResponseWriter, r *http.Request, answer http.HandlerFunc) {
-	x := s.open(w, r)
-	defer x.close()
-	x.watch.begin(taking)
-	answer(w, r)
-	_ = x.finish() // a client that has left needs no error
-}
-
-// act answers a request that changes the fleet.
-func (s *Server) act(w http.ResponseWriter, r *http.Request, rt *route) {
-	x := s.open(w, r)
-	defer x.close()
-	err := rt.act(x, r)
-	var p *problem
-	switch {
-	case err == nil:
-	case errors.As(err, &p):
-		x.watch.begin(taking)
-		p.write(w)
-	default:
-		panic(http.ErrAbortHandler) // nobody waits for an answer
 	}
-	_ = x.finish() // a client that has left needs no error
+	return strings.Join(all, ", ")
+}
+
+// name is the route's as a label, of which there are only so many; nil is any path
+// that there is not.
+func (rt *route) name() string {
+	switch {
+	case rt == nil:
+		return "other"
+	case rt.template != "":
+		return rt.template
+	}
+	return rt.path
 }

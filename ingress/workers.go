@@ -132,7 +132,7 @@ type jobCard struct {
 }
 
 func cardOfJob(j bootstrap.Job) *jobCard {
-	c := &jobCard{Type: "AddWorker", URL: j.Worker.URL, Status: "pending", Timestamp: j.Since.Unix()}
+	c := &jobCard{Type: j.Type.String(), URL: j.Worker.URL, Status: "pending", Timestamp: j.Since.Unix()}
 	if j.Trying {
 		c.Status = "processing"
 	}

@@ -56,7 +56,8 @@ func (s *Service) bury(now time.Time) {
 // counted by model is counted over all of them, and a worker that moves from leg to
 // leg is shown once.
 type collector struct {
-	models labelled
+	models   labelled
+	outcomes *outcomes
 
 	mu   sync.Mutex
 	legs []*Service
@@ -64,7 +65,7 @@ type collector struct {
 
 // export has reg show what s knows.
 func export(reg prometheus.Registerer, s *Service) error {
-	c := &collector{}
+	c := &collector{outcomes: newOutcomes()}
 	if err := reg.Register(c); err != nil {
 		already := new(prometheus.AlreadyRegisteredError)
 		if !errors.As(err, already) {
@@ -79,6 +80,7 @@ func export(reg prometheus.Registerer, s *Service) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.legs = append(c.legs, s)
+	s.outcomes = c.outcomes
 	return nil
 }
 
@@ -89,6 +91,9 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 	for _, g := range engineGauges {
 		ch <- g.desc
+	}
+	for _, o := range c.outcomes.all() {
+		o.Describe(ch)
 	}
 }
 
@@ -116,6 +121,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	page.totals()
+	for _, o := range c.outcomes.all() {
+		o.Collect(ch)
+	}
 }
 
 // exported is the engines' gauges of the workers that this replica keeps, and the

@@ -78,6 +78,7 @@ type Service struct {
 	ready     atomic.Bool
 	asked     sync.Pool // of *asked
 	decisions decisions
+	outcomes  *outcomes
 	keySeed   maphash.Seed // of shown keys
 	pins      *sharing     // nil if nobody else is told
 	queue     *queue

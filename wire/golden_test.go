@@ -166,6 +166,20 @@ func recordings() []recording {
 			ID: testID(1), URL: "http://10.0.0.1:8000",
 			Overload: worker.OverloadLimits{Waiting: 5, TokenUsage: 0.75}, LoadInterval: 2 * time.Second,
 		}},
+		{name: "worker-own", codec: specCodec, want: &worker.Spec{
+			ID: testID(1), URL: "http://10.0.0.1:8000", SealedKey: []byte("\x00sealed\xff"), Revision: 7,
+			DrainingSince: time.UnixMilli(1790000000123).UTC(),
+			Health: &worker.HealthRules{
+				Timeout: 3 * time.Second, Interval: time.Minute, SuccessThreshold: 2, FailureThreshold: 5, Disabled: new(false), Settle: new(time.Duration(0)),
+			},
+			Breaker: &worker.BreakerRules{
+				FailureThreshold: 4, SuccessThreshold: 1, Timeout: 30 * time.Second, FailureStatuses: []int{500, 599}, CapacityStatuses: []int{},
+			},
+			Pool: &worker.PoolRules{MaxIdle: new(0), IdleTimeout: new(2 * time.Second), Timeout: time.Hour, ConnectTimeout: 5 * time.Second},
+		}},
+		{name: "worker-own-least", codec: specCodec, want: &worker.Spec{
+			ID: testID(1), URL: "http://10.0.0.1:8000", Health: &worker.HealthRules{}, Breaker: &worker.BreakerRules{}, Pool: &worker.PoolRules{},
+		}},
 		{name: "worker-hand-over", codec: specCodec, want: &worker.Spec{
 			ID: testID(1), URL: "http://10.0.0.1:8000@1", Leg: worker.Prefill, Runtime: worker.VLLM,
 			KVConnector: worker.MooncakeConnector, KVRole: "kv_producer", KVEngineID: "engine_dp1", DPSize: 2, DPRank: 1,

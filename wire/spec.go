@@ -13,8 +13,7 @@ import (
 const specName = "worker"
 
 // AppendSpec encodes a worker as it stands in the workers bucket, at the end of
-// buf. A spec has no secrets: keys of workers stay in the process that was given
-// them. The time of registration travels exactly, to the nanosecond, since its
+// buf. A worker's own key is sealed in it. The time of registration travels exactly, to the nanosecond, since its
 // order is that of the workers on every replica.
 func AppendSpec(buf []byte, s *worker.Spec) ([]byte, error) {
 	if err := checkSpec(s); err != nil {
@@ -45,12 +44,21 @@ func AppendSpec(buf []byte, s *worker.Spec) ([]byte, error) {
 		DpRank:      uint32(s.DPRank),
 		BaseUrl:     s.BaseURL,
 		Media:       s.Media,
+
+		SealedKey: s.SealedKey,
+		Revision:  s.Revision,
+		Health:    healthRules(s.Health),
+		Breaker:   breakerRules(s.Breaker),
+		Pool:      poolRules(s.Pool),
 	}
 	for _, from := range s.Models {
 		m.Models = append(m.Models, &wirepb.Model{Id: from.ID, Aliases: from.Aliases})
 	}
 	if !s.RegisteredAt.IsZero() {
 		m.RegisteredUnixNs = s.RegisteredAt.UnixNano()
+	}
+	if !s.DrainingSince.IsZero() {
+		m.DrainingUnixMs = s.DrainingSince.UnixMilli()
 	}
 	return marshal(buf, specName, m)
 }
@@ -108,6 +116,9 @@ func checkSpec(s *worker.Spec) error {
 		return err
 	}
 	if err := checkHandOver(s); err != nil {
+		return err
+	}
+	if err := checkOwn(s); err != nil {
 		return err
 	}
 	if err := checkModels(s.Models); err != nil {
@@ -216,5 +227,5 @@ func decodeSpec(m *wirepb.Worker) (*worker.Spec, error) {
 	if m.RegisteredUnixNs != 0 {
 		s.RegisteredAt = time.Unix(0, m.RegisteredUnixNs).UTC()
 	}
-	return s, nil
+	return s, decodeOwn(s, m)
 }

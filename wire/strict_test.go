@@ -208,6 +208,18 @@ func TestDecodeSpecIsStrict(t *testing.T) {
 		{"token usage", func(m *wirepb.Worker) { m.OverloadTokenUsage = 1.5 }, "token usage 1.5"},
 		{"token usage that is no number", func(m *wirepb.Worker) { m.OverloadTokenUsage = math.NaN() }, "token usage NaN"},
 		{"load interval", func(m *wirepb.Worker) { m.LoadIntervalUs = 1 << 63 }, "load interval of 9223372036854775808 µs"},
+		{"sealed key", func(m *wirepb.Worker) { m.SealedKey = make([]byte, MaxString+1) }, "sealed key has 4097"},
+		{"probe limit", func(m *wirepb.Worker) { m.Health = &wirepb.HealthRules{TimeoutUs: 1 << 63} }, "a rule of 9223372036854775808 µs"},
+		{"drain", func(m *wirepb.Worker) { m.Health = &wirepb.HealthRules{SettleUs: new(uint64(1 << 63))} }, "a rule of 9223372036854775808 µs"},
+		{"success threshold", func(m *wirepb.Worker) { m.Health = &wirepb.HealthRules{SuccessThreshold: 1 << 31} }, "success threshold of 2147483648"},
+		{"breaker threshold", func(m *wirepb.Worker) { m.Breaker = &wirepb.BreakerRules{FailureThreshold: 1 << 31} }, "breaker's failure threshold of 2147483648"},
+		{"status", func(m *wirepb.Worker) {
+			m.Breaker = &wirepb.BreakerRules{FailureStatuses: &wirepb.Statuses{Codes: []uint32{99}}}
+		}, "status 99"},
+		{"statuses", func(m *wirepb.Worker) {
+			m.Breaker = &wirepb.BreakerRules{CapacityStatuses: &wirepb.Statuses{Codes: times(MaxList+1, uint32(429))}}
+		}, "4097 statuses"},
+		{"idle connections", func(m *wirepb.Worker) { m.Pool = &wirepb.PoolRules{MaxIdle: new(uint32(1 << 31))} }, "idle connections of 2147483648"},
 		{"models", func(m *wirepb.Worker) { m.Models = times(MaxList+1, &wirepb.Model{Id: "m"}) }, "4097 models"},
 		{"model without an id", func(m *wirepb.Worker) { m.Models = []*wirepb.Model{{}} }, "no id"},
 		{"model with a long id", func(m *wirepb.Worker) { m.Models = []*wirepb.Model{{Id: long}} }, "id has 4097"},
@@ -344,6 +356,9 @@ func TestEncodersAreStrict(t *testing.T) {
 		{"unknown mode", specCodec, &worker.Spec{ID: id, URL: "u", Mode: 2}, "unknown connection mode 2"},
 		{"negative overload limit", specCodec, &worker.Spec{ID: id, URL: "u", Overload: worker.OverloadLimits{Waiting: -1}}, "limit of -1 waiting"},
 		{"negative load interval", specCodec, &worker.Spec{ID: id, URL: "u", LoadInterval: -1}, "load interval of -1ns"},
+		{"negative drain", specCodec, &worker.Spec{ID: id, URL: "u", Health: &worker.HealthRules{Settle: new(-time.Second)}}, "a drain of -1s"},
+		{"connect limit too fine", specCodec, &worker.Spec{ID: id, URL: "u", Pool: &worker.PoolRules{ConnectTimeout: 1}}, "connect limit of 1ns"},
+		{"drains at an odd moment", specCodec, &worker.Spec{ID: id, URL: "u", DrainingSince: time.Unix(0, 1)}, "draining since"},
 		{"load interval too fine", specCodec, &worker.Spec{ID: id, URL: "u", LoadInterval: time.Second + 1}, "load interval of 1.000000001s"},
 		{"no UTF-8", specCodec, &worker.Spec{ID: id, URL: "\xff"}, "UTF-8"},
 		{"far from now", specCodec, &worker.Spec{ID: id, URL: "u", RegisteredAt: time.Date(3000, 1, 1, 0, 0, 0, 0, time.UTC)}, "registered in 3000"},

@@ -87,8 +87,21 @@ type Spec struct {
 	// bootstrap address that an earlier worker has; "" for all others.
 	Conflict string
 
+	// SealedKey is the worker's own key, which only those can read who know the
+	// cluster's secret; empty is none.
+	SealedKey []byte
+	// Health, Breaker and Pool are rules of the worker's own; nil leaves all to the fleet.
+	Health  *HealthRules
+	Breaker *BreakerRules
+	Pool    *PoolRules
+
 	// RegisteredAt, then URL, is the order of workers everywhere.
 	RegisteredAt time.Time
+	// Revision counts the changes of the record since then: the higher one holds.
+	Revision uint64
+	// DrainingSince is when the worker began to leave: it gets nothing more, and is
+	// removed after Health.Settle. It is zero for all others, and of whole milliseconds.
+	DrainingSince time.Time
 }
 
 // Compare orders specs by (RegisteredAt, URL, rank), the order in which workers are
@@ -118,6 +131,8 @@ func (s *Spec) Clone() *Spec {
 	c.Labels = maps.Clone(s.Labels)
 	c.Models = slices.Clone(s.Models)
 	c.Media = slices.Clone(s.Media)
+	c.SealedKey = slices.Clone(s.SealedKey)
+	c.Health, c.Breaker, c.Pool = s.Health.Clone(), s.Breaker.Clone(), s.Pool.Clone()
 	for i := range c.Models {
 		c.Models[i].Aliases = slices.Clone(c.Models[i].Aliases)
 	}

@@ -107,7 +107,7 @@ func TestParseFields(t *testing.T) {
 	}
 }
 
-func TestField(t *testing.T) {
+func TestFields(t *testing.T) {
 	b := parse(t, `{"model":"a","text":null,"model": 7}`)
 	if diff := cmp.Diff(body.Field{Type: body.TypeNumber, Repeated: true, Start: 34, End: 35}, b.Field(body.KeyModel)); diff != "" {
 		t.Errorf("model (-want +got):\n%s", diff)

@@ -16,7 +16,7 @@ import (
 // its queues by kind is left out.
 func read(t *testing.T, e *simtest.Engine, runtime string) engine.Loads {
 	t.Helper()
-	p := engine.NewProber(nil)
+	p := engine.NewProber(engine.DefaultConfig())
 	t.Cleanup(p.Close)
 	loads, err := engine.NewLoadSource(p, engine.LoadTarget{BaseURL: e.URL, Runtime: runtime}).Poll(ctxFor(t))
 	if err != nil {

@@ -1399,13 +1399,20 @@ type Worker struct {
 	OverloadTokenUsage float64 `protobuf:"fixed64,16,opt,name=overload_token_usage,json=overloadTokenUsage,proto3" json:"overload_token_usage,omitempty"`
 	LoadIntervalUs     uint64  `protobuf:"varint,17,opt,name=load_interval_us,json=loadIntervalUs,proto3" json:"load_interval_us,omitempty"` // 0 is the fleet's
 	// How it hands KV over.
-	KvConnector   string   `protobuf:"bytes,18,opt,name=kv_connector,json=kvConnector,proto3" json:"kv_connector,omitempty"`
-	KvRole        string   `protobuf:"bytes,19,opt,name=kv_role,json=kvRole,proto3" json:"kv_role,omitempty"`
-	KvEngineId    string   `protobuf:"bytes,20,opt,name=kv_engine_id,json=kvEngineId,proto3" json:"kv_engine_id,omitempty"`
-	DpSize        uint32   `protobuf:"varint,21,opt,name=dp_size,json=dpSize,proto3" json:"dp_size,omitempty"` // 0 is none
-	DpRank        uint32   `protobuf:"varint,22,opt,name=dp_rank,json=dpRank,proto3" json:"dp_rank,omitempty"`
-	BaseUrl       string   `protobuf:"bytes,23,opt,name=base_url,json=baseUrl,proto3" json:"base_url,omitempty"` // without a rank; empty is url
-	Media         []string `protobuf:"bytes,24,rep,name=media,proto3" json:"media,omitempty"`                    // types of media that it takes
+	KvConnector    string   `protobuf:"bytes,18,opt,name=kv_connector,json=kvConnector,proto3" json:"kv_connector,omitempty"`
+	KvRole         string   `protobuf:"bytes,19,opt,name=kv_role,json=kvRole,proto3" json:"kv_role,omitempty"`
+	KvEngineId     string   `protobuf:"bytes,20,opt,name=kv_engine_id,json=kvEngineId,proto3" json:"kv_engine_id,omitempty"`
+	DpSize         uint32   `protobuf:"varint,21,opt,name=dp_size,json=dpSize,proto3" json:"dp_size,omitempty"` // 0 is none
+	DpRank         uint32   `protobuf:"varint,22,opt,name=dp_rank,json=dpRank,proto3" json:"dp_rank,omitempty"`
+	BaseUrl        string   `protobuf:"bytes,23,opt,name=base_url,json=baseUrl,proto3" json:"base_url,omitempty"`                          // without a rank; empty is url
+	Media          []string `protobuf:"bytes,24,rep,name=media,proto3" json:"media,omitempty"`                                             // types of media that it takes
+	SealedKey      []byte   `protobuf:"bytes,25,opt,name=sealed_key,json=sealedKey,proto3" json:"sealed_key,omitempty"`                    // its own key; empty is none
+	DrainingUnixMs int64    `protobuf:"fixed64,26,opt,name=draining_unix_ms,json=drainingUnixMs,proto3" json:"draining_unix_ms,omitempty"` // since when it leaves; 0 for one that stays
+	Revision       uint64   `protobuf:"varint,27,opt,name=revision,proto3" json:"revision,omitempty"`                                      // of the record
+	// Rules of its own; what is absent or 0 is the fleet's.
+	Health        *HealthRules  `protobuf:"bytes,28,opt,name=health,proto3" json:"health,omitempty"`
+	Breaker       *BreakerRules `protobuf:"bytes,29,opt,name=breaker,proto3" json:"breaker,omitempty"`
+	Pool          *PoolRules    `protobuf:"bytes,30,opt,name=pool,proto3" json:"pool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1608,6 +1615,320 @@ func (x *Worker) GetMedia() []string {
 	return nil
 }
 
+func (x *Worker) GetSealedKey() []byte {
+	if x != nil {
+		return x.SealedKey
+	}
+	return nil
+}
+
+func (x *Worker) GetDrainingUnixMs() int64 {
+	if x != nil {
+		return x.DrainingUnixMs
+	}
+	return 0
+}
+
+func (x *Worker) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
+func (x *Worker) GetHealth() *HealthRules {
+	if x != nil {
+		return x.Health
+	}
+	return nil
+}
+
+func (x *Worker) GetBreaker() *BreakerRules {
+	if x != nil {
+		return x.Breaker
+	}
+	return nil
+}
+
+func (x *Worker) GetPool() *PoolRules {
+	if x != nil {
+		return x.Pool
+	}
+	return nil
+}
+
+type HealthRules struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	TimeoutUs        uint64                 `protobuf:"varint,1,opt,name=timeout_us,json=timeoutUs,proto3" json:"timeout_us,omitempty"`
+	IntervalUs       uint64                 `protobuf:"varint,2,opt,name=interval_us,json=intervalUs,proto3" json:"interval_us,omitempty"`
+	SuccessThreshold uint32                 `protobuf:"varint,3,opt,name=success_threshold,json=successThreshold,proto3" json:"success_threshold,omitempty"`
+	FailureThreshold uint32                 `protobuf:"varint,4,opt,name=failure_threshold,json=failureThreshold,proto3" json:"failure_threshold,omitempty"`
+	Disabled         *bool                  `protobuf:"varint,5,opt,name=disabled,proto3,oneof" json:"disabled,omitempty"`
+	SettleUs         *uint64                `protobuf:"varint,6,opt,name=settle_us,json=settleUs,proto3,oneof" json:"settle_us,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *HealthRules) Reset() {
+	*x = HealthRules{}
+	mi := &file_wire_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HealthRules) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HealthRules) ProtoMessage() {}
+
+func (x *HealthRules) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HealthRules.ProtoReflect.Descriptor instead.
+func (*HealthRules) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *HealthRules) GetTimeoutUs() uint64 {
+	if x != nil {
+		return x.TimeoutUs
+	}
+	return 0
+}
+
+func (x *HealthRules) GetIntervalUs() uint64 {
+	if x != nil {
+		return x.IntervalUs
+	}
+	return 0
+}
+
+func (x *HealthRules) GetSuccessThreshold() uint32 {
+	if x != nil {
+		return x.SuccessThreshold
+	}
+	return 0
+}
+
+func (x *HealthRules) GetFailureThreshold() uint32 {
+	if x != nil {
+		return x.FailureThreshold
+	}
+	return 0
+}
+
+func (x *HealthRules) GetDisabled() bool {
+	if x != nil && x.Disabled != nil {
+		return *x.Disabled
+	}
+	return false
+}
+
+func (x *HealthRules) GetSettleUs() uint64 {
+	if x != nil && x.SettleUs != nil {
+		return *x.SettleUs
+	}
+	return 0
+}
+
+type BreakerRules struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	FailureThreshold uint32                 `protobuf:"varint,1,opt,name=failure_threshold,json=failureThreshold,proto3" json:"failure_threshold,omitempty"`
+	SuccessThreshold uint32                 `protobuf:"varint,2,opt,name=success_threshold,json=successThreshold,proto3" json:"success_threshold,omitempty"`
+	TimeoutUs        uint64                 `protobuf:"varint,3,opt,name=timeout_us,json=timeoutUs,proto3" json:"timeout_us,omitempty"`
+	FailureStatuses  *Statuses              `protobuf:"bytes,4,opt,name=failure_statuses,json=failureStatuses,proto3" json:"failure_statuses,omitempty"` // without any: none
+	CapacityStatuses *Statuses              `protobuf:"bytes,5,opt,name=capacity_statuses,json=capacityStatuses,proto3" json:"capacity_statuses,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *BreakerRules) Reset() {
+	*x = BreakerRules{}
+	mi := &file_wire_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BreakerRules) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BreakerRules) ProtoMessage() {}
+
+func (x *BreakerRules) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BreakerRules.ProtoReflect.Descriptor instead.
+func (*BreakerRules) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *BreakerRules) GetFailureThreshold() uint32 {
+	if x != nil {
+		return x.FailureThreshold
+	}
+	return 0
+}
+
+func (x *BreakerRules) GetSuccessThreshold() uint32 {
+	if x != nil {
+		return x.SuccessThreshold
+	}
+	return 0
+}
+
+func (x *BreakerRules) GetTimeoutUs() uint64 {
+	if x != nil {
+		return x.TimeoutUs
+	}
+	return 0
+}
+
+func (x *BreakerRules) GetFailureStatuses() *Statuses {
+	if x != nil {
+		return x.FailureStatuses
+	}
+	return nil
+}
+
+func (x *BreakerRules) GetCapacityStatuses() *Statuses {
+	if x != nil {
+		return x.CapacityStatuses
+	}
+	return nil
+}
+
+type Statuses struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Codes         []uint32               `protobuf:"varint,1,rep,packed,name=codes,proto3" json:"codes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Statuses) Reset() {
+	*x = Statuses{}
+	mi := &file_wire_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Statuses) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Statuses) ProtoMessage() {}
+
+func (x *Statuses) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Statuses.ProtoReflect.Descriptor instead.
+func (*Statuses) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *Statuses) GetCodes() []uint32 {
+	if x != nil {
+		return x.Codes
+	}
+	return nil
+}
+
+type PoolRules struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	MaxIdle          *uint32                `protobuf:"varint,1,opt,name=max_idle,json=maxIdle,proto3,oneof" json:"max_idle,omitempty"`
+	IdleTimeoutUs    *uint64                `protobuf:"varint,2,opt,name=idle_timeout_us,json=idleTimeoutUs,proto3,oneof" json:"idle_timeout_us,omitempty"` // 0 is for ever
+	TimeoutUs        uint64                 `protobuf:"varint,3,opt,name=timeout_us,json=timeoutUs,proto3" json:"timeout_us,omitempty"`
+	ConnectTimeoutUs uint64                 `protobuf:"varint,4,opt,name=connect_timeout_us,json=connectTimeoutUs,proto3" json:"connect_timeout_us,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *PoolRules) Reset() {
+	*x = PoolRules{}
+	mi := &file_wire_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PoolRules) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PoolRules) ProtoMessage() {}
+
+func (x *PoolRules) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PoolRules.ProtoReflect.Descriptor instead.
+func (*PoolRules) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *PoolRules) GetMaxIdle() uint32 {
+	if x != nil && x.MaxIdle != nil {
+		return *x.MaxIdle
+	}
+	return 0
+}
+
+func (x *PoolRules) GetIdleTimeoutUs() uint64 {
+	if x != nil && x.IdleTimeoutUs != nil {
+		return *x.IdleTimeoutUs
+	}
+	return 0
+}
+
+func (x *PoolRules) GetTimeoutUs() uint64 {
+	if x != nil {
+		return x.TimeoutUs
+	}
+	return 0
+}
+
+func (x *PoolRules) GetConnectTimeoutUs() uint64 {
+	if x != nil {
+		return x.ConnectTimeoutUs
+	}
+	return 0
+}
+
 // Class is with whom a worker can share the work of a request.
 type Class struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1620,7 +1941,7 @@ type Class struct {
 
 func (x *Class) Reset() {
 	*x = Class{}
-	mi := &file_wire_proto_msgTypes[11]
+	mi := &file_wire_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1632,7 +1953,7 @@ func (x *Class) String() string {
 func (*Class) ProtoMessage() {}
 
 func (x *Class) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[11]
+	mi := &file_wire_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1645,7 +1966,7 @@ func (x *Class) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Class.ProtoReflect.Descriptor instead.
 func (*Class) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{11}
+	return file_wire_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Class) GetRuntime() string {
@@ -1679,7 +2000,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_wire_proto_msgTypes[12]
+	mi := &file_wire_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1691,7 +2012,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[12]
+	mi := &file_wire_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1704,7 +2025,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{12}
+	return file_wire_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Model) GetId() string {
@@ -1732,7 +2053,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_wire_proto_msgTypes[13]
+	mi := &file_wire_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1744,7 +2065,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[13]
+	mi := &file_wire_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1757,7 +2078,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{13}
+	return file_wire_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Key) GetSum() []byte {
@@ -1786,7 +2107,7 @@ type Pin struct {
 
 func (x *Pin) Reset() {
 	*x = Pin{}
-	mi := &file_wire_proto_msgTypes[14]
+	mi := &file_wire_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1798,7 +2119,7 @@ func (x *Pin) String() string {
 func (*Pin) ProtoMessage() {}
 
 func (x *Pin) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[14]
+	mi := &file_wire_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1811,7 +2132,7 @@ func (x *Pin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pin.ProtoReflect.Descriptor instead.
 func (*Pin) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{14}
+	return file_wire_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Pin) GetWorkers() []byte {
@@ -1863,7 +2184,7 @@ type Select struct {
 
 func (x *Select) Reset() {
 	*x = Select{}
-	mi := &file_wire_proto_msgTypes[15]
+	mi := &file_wire_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1875,7 +2196,7 @@ func (x *Select) String() string {
 func (*Select) ProtoMessage() {}
 
 func (x *Select) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[15]
+	mi := &file_wire_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1888,7 +2209,7 @@ func (x *Select) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Select.ProtoReflect.Descriptor instead.
 func (*Select) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{15}
+	return file_wire_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Select) GetIncarnation() uint64 {
@@ -2073,7 +2394,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_wire_proto_msgTypes[16]
+	mi := &file_wire_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2085,7 +2406,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[16]
+	mi := &file_wire_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2098,7 +2419,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{16}
+	return file_wire_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Snapshot) GetAsker() uint64 {
@@ -2133,7 +2454,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_wire_proto_msgTypes[17]
+	mi := &file_wire_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2466,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[17]
+	mi := &file_wire_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2479,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{17}
+	return file_wire_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Reply) GetIncarnation() uint64 {
@@ -2246,7 +2567,7 @@ type Pick struct {
 
 func (x *Pick) Reset() {
 	*x = Pick{}
-	mi := &file_wire_proto_msgTypes[18]
+	mi := &file_wire_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2258,7 +2579,7 @@ func (x *Pick) String() string {
 func (*Pick) ProtoMessage() {}
 
 func (x *Pick) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[18]
+	mi := &file_wire_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2271,7 +2592,7 @@ func (x *Pick) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pick.ProtoReflect.Descriptor instead.
 func (*Pick) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{18}
+	return file_wire_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Pick) GetWorker() []byte {
@@ -2426,7 +2747,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_wire_proto_msgTypes[19]
+	mi := &file_wire_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2438,7 +2759,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[19]
+	mi := &file_wire_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2451,7 +2772,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{19}
+	return file_wire_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Error) GetCode() ErrorCode {
@@ -2566,7 +2887,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x06models\x18\b \x03(\tR\x06models\"A\n" +
 	"\x06Policy\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12#\n" +
-	"\x05reads\x18\x02 \x03(\x0e2\r.smg.v1.ReadsR\x05reads\"\xd6\x06\n" +
+	"\x05reads\x18\x02 \x03(\x0e2\r.smg.v1.ReadsR\x05reads\"\xbf\b\n" +
 	"\x06Worker\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x1d\n" +
@@ -2593,10 +2914,46 @@ const file_wire_proto_rawDesc = "" +
 	"\adp_size\x18\x15 \x01(\rR\x06dpSize\x12\x17\n" +
 	"\adp_rank\x18\x16 \x01(\rR\x06dpRank\x12\x19\n" +
 	"\bbase_url\x18\x17 \x01(\tR\abaseUrl\x12\x14\n" +
-	"\x05media\x18\x18 \x03(\tR\x05media\x1a9\n" +
+	"\x05media\x18\x18 \x03(\tR\x05media\x12\x1d\n" +
+	"\n" +
+	"sealed_key\x18\x19 \x01(\fR\tsealedKey\x12(\n" +
+	"\x10draining_unix_ms\x18\x1a \x01(\x10R\x0edrainingUnixMs\x12\x1a\n" +
+	"\brevision\x18\x1b \x01(\x04R\brevision\x12+\n" +
+	"\x06health\x18\x1c \x01(\v2\x13.smg.v1.HealthRulesR\x06health\x12.\n" +
+	"\abreaker\x18\x1d \x01(\v2\x14.smg.v1.BreakerRulesR\abreaker\x12%\n" +
+	"\x04pool\x18\x1e \x01(\v2\x11.smg.v1.PoolRulesR\x04pool\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"U\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x85\x02\n" +
+	"\vHealthRules\x12\x1d\n" +
+	"\n" +
+	"timeout_us\x18\x01 \x01(\x04R\ttimeoutUs\x12\x1f\n" +
+	"\vinterval_us\x18\x02 \x01(\x04R\n" +
+	"intervalUs\x12+\n" +
+	"\x11success_threshold\x18\x03 \x01(\rR\x10successThreshold\x12+\n" +
+	"\x11failure_threshold\x18\x04 \x01(\rR\x10failureThreshold\x12\x1f\n" +
+	"\bdisabled\x18\x05 \x01(\bH\x00R\bdisabled\x88\x01\x01\x12 \n" +
+	"\tsettle_us\x18\x06 \x01(\x04H\x01R\bsettleUs\x88\x01\x01B\v\n" +
+	"\t_disabledB\f\n" +
+	"\n" +
+	"_settle_us\"\x83\x02\n" +
+	"\fBreakerRules\x12+\n" +
+	"\x11failure_threshold\x18\x01 \x01(\rR\x10failureThreshold\x12+\n" +
+	"\x11success_threshold\x18\x02 \x01(\rR\x10successThreshold\x12\x1d\n" +
+	"\n" +
+	"timeout_us\x18\x03 \x01(\x04R\ttimeoutUs\x12;\n" +
+	"\x10failure_statuses\x18\x04 \x01(\v2\x10.smg.v1.StatusesR\x0ffailureStatuses\x12=\n" +
+	"\x11capacity_statuses\x18\x05 \x01(\v2\x10.smg.v1.StatusesR\x10capacityStatuses\" \n" +
+	"\bStatuses\x12\x14\n" +
+	"\x05codes\x18\x01 \x03(\rR\x05codes\"\xc6\x01\n" +
+	"\tPoolRules\x12\x1e\n" +
+	"\bmax_idle\x18\x01 \x01(\rH\x00R\amaxIdle\x88\x01\x01\x12+\n" +
+	"\x0fidle_timeout_us\x18\x02 \x01(\x04H\x01R\ridleTimeoutUs\x88\x01\x01\x12\x1d\n" +
+	"\n" +
+	"timeout_us\x18\x03 \x01(\x04R\ttimeoutUs\x12,\n" +
+	"\x12connect_timeout_us\x18\x04 \x01(\x04R\x10connectTimeoutUsB\v\n" +
+	"\t_max_idleB\x12\n" +
+	"\x10_idle_timeout_us\"U\n" +
 	"\x05Class\x12\x18\n" +
 	"\aruntime\x18\x01 \x01(\tR\aruntime\x12\x1c\n" +
 	"\tconnector\x18\x02 \x01(\tR\tconnector\x12\x14\n" +
@@ -2751,37 +3108,41 @@ func file_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_wire_proto_goTypes = []any{
-	(Leg)(0),           // 0: smg.v1.Leg
-	(Mode)(0),          // 1: smg.v1.Mode
-	(EntryKind)(0),     // 2: smg.v1.EntryKind
-	(Outcome)(0),       // 3: smg.v1.Outcome
-	(Status)(0),        // 4: smg.v1.Status
-	(Breaker)(0),       // 5: smg.v1.Breaker
-	(Reads)(0),         // 6: smg.v1.Reads
-	(ErrorCode)(0),     // 7: smg.v1.ErrorCode
-	(*LeaseBatch)(nil), // 8: smg.v1.LeaseBatch
-	(*LeaseEntry)(nil), // 9: smg.v1.LeaseEntry
-	(*LeaseBeat)(nil),  // 10: smg.v1.LeaseBeat
-	(*Lease)(nil),      // 11: smg.v1.Lease
-	(*Records)(nil),    // 12: smg.v1.Records
-	(*State)(nil),      // 13: smg.v1.State
-	(*Report)(nil),     // 14: smg.v1.Report
-	(*Rank)(nil),       // 15: smg.v1.Rank
-	(*Beat)(nil),       // 16: smg.v1.Beat
-	(*Policy)(nil),     // 17: smg.v1.Policy
-	(*Worker)(nil),     // 18: smg.v1.Worker
-	(*Class)(nil),      // 19: smg.v1.Class
-	(*Model)(nil),      // 20: smg.v1.Model
-	(*Key)(nil),        // 21: smg.v1.Key
-	(*Pin)(nil),        // 22: smg.v1.Pin
-	(*Select)(nil),     // 23: smg.v1.Select
-	(*Snapshot)(nil),   // 24: smg.v1.Snapshot
-	(*Reply)(nil),      // 25: smg.v1.Reply
-	(*Pick)(nil),       // 26: smg.v1.Pick
-	(*Error)(nil),      // 27: smg.v1.Error
-	nil,                // 28: smg.v1.Worker.LabelsEntry
+	(Leg)(0),             // 0: smg.v1.Leg
+	(Mode)(0),            // 1: smg.v1.Mode
+	(EntryKind)(0),       // 2: smg.v1.EntryKind
+	(Outcome)(0),         // 3: smg.v1.Outcome
+	(Status)(0),          // 4: smg.v1.Status
+	(Breaker)(0),         // 5: smg.v1.Breaker
+	(Reads)(0),           // 6: smg.v1.Reads
+	(ErrorCode)(0),       // 7: smg.v1.ErrorCode
+	(*LeaseBatch)(nil),   // 8: smg.v1.LeaseBatch
+	(*LeaseEntry)(nil),   // 9: smg.v1.LeaseEntry
+	(*LeaseBeat)(nil),    // 10: smg.v1.LeaseBeat
+	(*Lease)(nil),        // 11: smg.v1.Lease
+	(*Records)(nil),      // 12: smg.v1.Records
+	(*State)(nil),        // 13: smg.v1.State
+	(*Report)(nil),       // 14: smg.v1.Report
+	(*Rank)(nil),         // 15: smg.v1.Rank
+	(*Beat)(nil),         // 16: smg.v1.Beat
+	(*Policy)(nil),       // 17: smg.v1.Policy
+	(*Worker)(nil),       // 18: smg.v1.Worker
+	(*HealthRules)(nil),  // 19: smg.v1.HealthRules
+	(*BreakerRules)(nil), // 20: smg.v1.BreakerRules
+	(*Statuses)(nil),     // 21: smg.v1.Statuses
+	(*PoolRules)(nil),    // 22: smg.v1.PoolRules
+	(*Class)(nil),        // 23: smg.v1.Class
+	(*Model)(nil),        // 24: smg.v1.Model
+	(*Key)(nil),          // 25: smg.v1.Key
+	(*Pin)(nil),          // 26: smg.v1.Pin
+	(*Select)(nil),       // 27: smg.v1.Select
+	(*Snapshot)(nil),     // 28: smg.v1.Snapshot
+	(*Reply)(nil),        // 29: smg.v1.Reply
+	(*Pick)(nil),         // 30: smg.v1.Pick
+	(*Error)(nil),        // 31: smg.v1.Error
+	nil,                  // 32: smg.v1.Worker.LabelsEntry
 }
 var file_wire_proto_depIdxs = []int32{
 	0,  // 0: smg.v1.LeaseBatch.leg:type_name -> smg.v1.Leg
@@ -2801,27 +3162,32 @@ var file_wire_proto_depIdxs = []int32{
 	6,  // 14: smg.v1.Policy.reads:type_name -> smg.v1.Reads
 	0,  // 15: smg.v1.Worker.leg:type_name -> smg.v1.Leg
 	1,  // 16: smg.v1.Worker.mode:type_name -> smg.v1.Mode
-	20, // 17: smg.v1.Worker.models:type_name -> smg.v1.Model
-	28, // 18: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
-	0,  // 19: smg.v1.Select.leg:type_name -> smg.v1.Leg
-	21, // 20: smg.v1.Select.header_key:type_name -> smg.v1.Key
-	21, // 21: smg.v1.Select.rid_key:type_name -> smg.v1.Key
-	21, // 22: smg.v1.Select.conversation_key:type_name -> smg.v1.Key
-	21, // 23: smg.v1.Select.pinned_key:type_name -> smg.v1.Key
-	21, // 24: smg.v1.Select.implicit_key:type_name -> smg.v1.Key
-	19, // 25: smg.v1.Select.compat:type_name -> smg.v1.Class
-	0,  // 26: smg.v1.Reply.leg:type_name -> smg.v1.Leg
-	26, // 27: smg.v1.Reply.pick:type_name -> smg.v1.Pick
-	27, // 28: smg.v1.Reply.error:type_name -> smg.v1.Error
-	0,  // 29: smg.v1.Pick.leg:type_name -> smg.v1.Leg
-	1,  // 30: smg.v1.Pick.mode:type_name -> smg.v1.Mode
-	7,  // 31: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
-	19, // 32: smg.v1.Error.classes:type_name -> smg.v1.Class
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	24, // 17: smg.v1.Worker.models:type_name -> smg.v1.Model
+	32, // 18: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
+	19, // 19: smg.v1.Worker.health:type_name -> smg.v1.HealthRules
+	20, // 20: smg.v1.Worker.breaker:type_name -> smg.v1.BreakerRules
+	22, // 21: smg.v1.Worker.pool:type_name -> smg.v1.PoolRules
+	21, // 22: smg.v1.BreakerRules.failure_statuses:type_name -> smg.v1.Statuses
+	21, // 23: smg.v1.BreakerRules.capacity_statuses:type_name -> smg.v1.Statuses
+	0,  // 24: smg.v1.Select.leg:type_name -> smg.v1.Leg
+	25, // 25: smg.v1.Select.header_key:type_name -> smg.v1.Key
+	25, // 26: smg.v1.Select.rid_key:type_name -> smg.v1.Key
+	25, // 27: smg.v1.Select.conversation_key:type_name -> smg.v1.Key
+	25, // 28: smg.v1.Select.pinned_key:type_name -> smg.v1.Key
+	25, // 29: smg.v1.Select.implicit_key:type_name -> smg.v1.Key
+	23, // 30: smg.v1.Select.compat:type_name -> smg.v1.Class
+	0,  // 31: smg.v1.Reply.leg:type_name -> smg.v1.Leg
+	30, // 32: smg.v1.Reply.pick:type_name -> smg.v1.Pick
+	31, // 33: smg.v1.Reply.error:type_name -> smg.v1.Error
+	0,  // 34: smg.v1.Pick.leg:type_name -> smg.v1.Leg
+	1,  // 35: smg.v1.Pick.mode:type_name -> smg.v1.Mode
+	7,  // 36: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
+	23, // 37: smg.v1.Error.classes:type_name -> smg.v1.Class
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_wire_proto_init() }
@@ -2831,13 +3197,15 @@ func file_wire_proto_init() {
 	}
 	file_wire_proto_msgTypes[5].OneofWrappers = []any{}
 	file_wire_proto_msgTypes[6].OneofWrappers = []any{}
+	file_wire_proto_msgTypes[11].OneofWrappers = []any{}
+	file_wire_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_proto_rawDesc), len(file_wire_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   21,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

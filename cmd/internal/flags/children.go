@@ -23,7 +23,7 @@ func (c *Command) IngressArgs() []string {
 	if l.Retry.Disabled {
 		args = append(args, "--disable-retries")
 	}
-	return append(args, c.shared(nameIngress, "host", "port", "pd-disaggregation", "epd-disaggregation", "disable-retries",
+	return append(args, c.shared(newSet(nameIngress, Table()), "host", "port", "pd-disaggregation", "epd-disaggregation", "disable-retries",
 		"worker-urls", "prefill", "decode", "encode")...)
 }
 
@@ -33,26 +33,25 @@ func (c *Command) SelectorArgs(leg worker.Leg, policy string) []string {
 	if c.Launch.Breaker.Disabled {
 		args = append(args, "--disable-circuit-breaker")
 	}
-	return append(args, c.shared(nameSelector, "leg", "policy", "disable-circuit-breaker")...)
+	return append(args, c.shared(newSet(nameSelector, Table()), "leg", "policy", "disable-circuit-breaker")...)
 }
 
+// IngressSecrets are the flags of the same child that nobody is to read off its command
+// line, as variables.
+func (c *Command) IngressSecrets() []string { return c.secrets(newSet(nameIngress, Table())) }
+
+// SelectorSecrets are those of a selector.
+func (c *Command) SelectorSecrets() []string { return c.secrets(newSet(nameSelector, Table())) }
+
 // shared are the flags that were given to c and that the command of a child has as
-// well, but for those that the child is given other values of.
-func (c *Command) shared(command string, but ...string) []string {
+// well, but for those that the child is given other values of, and for secrets.
+func (c *Command) shared(s *set, but ...string) []string {
 	// The parent listens for its children, and has the metrics of all.
-	but = append(but, "prometheus-host", "prometheus-port", "nats-url")
-	s := newSet(command, Table())
+	but = append(but, "prometheus-host", "prometheus-port")
 	var args []string
 	add := func(name, suffix string) {
-		if c.Verb == RunServe {
-			plain, ok := strings.CutPrefix(name, routerPrefix)
-			if !ok {
-				return // serve's own
-			}
-			name = plain
-		}
-		if s.lookup(name) != nil && !slices.Contains(but, name) {
-			args = append(args, "--"+name+suffix)
+		if e := c.inherited(s, name); e != nil && !e.Secret && !slices.Contains(but, e.Name) {
+			args = append(args, "--"+e.Name+suffix)
 		}
 	}
 	for _, g := range c.given.flags {
@@ -62,4 +61,28 @@ func (c *Command) shared(command string, but ...string) []string {
 		add(name, "")
 	}
 	return args
+}
+
+// secrets are the variables that give a child what c was given. Where the bus is, the
+// parent says itself.
+func (c *Command) secrets(s *set) []string {
+	var env []string
+	for _, g := range c.given.flags {
+		if e := c.inherited(s, g.name); e != nil && e.Secret && e.Name != "nats-url" {
+			env = append(env, e.FlagEnv()+"="+g.value)
+		}
+	}
+	return env
+}
+
+// inherited is a flag of c as the command of a child has it, or nil.
+func (c *Command) inherited(s *set, name string) *entry {
+	if c.Verb == RunServe {
+		plain, ok := strings.CutPrefix(name, routerPrefix)
+		if !ok {
+			return nil // serve's own
+		}
+		name = plain
+	}
+	return s.lookup(name)
 }

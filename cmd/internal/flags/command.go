@@ -236,6 +236,9 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	if err := environment(s, &line, in.Env); err != nil {
 		return nil, err
 	}
+	if command == nameServe {
+		fallback(s, &line)
+	}
 	config, err := in.fill(s, &line)
 	if err != nil {
 		return nil, err
@@ -260,6 +263,9 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	case nameServe:
 		config.Engines.EngineArgs = line.engineArgs
 		c.Serve = config
+		if err := config.checkEngineLog(typed); err != nil {
+			return nil, err
+		}
 		if c.Notices, err = config.finish(typed); err != nil {
 			return nil, err
 		}

@@ -72,7 +72,7 @@ type Def struct {
 	Everyday bool // shown on the first help screen
 	// Dashed: the argument behind the flag is its value even if it begins with "-".
 	Dashed bool
-	// Secret: messages do not repeat the value.
+	// Secret: messages do not repeat the value, and children are given it by a variable.
 	Secret bool
 	In     Scope
 	// Tunes names the policies whose choices the flag changes, and [stickySessions].
@@ -97,7 +97,8 @@ func (d *Def) variables() []string {
 
 // Table returns the definitions of all flags, in the order of help.
 func Table() []Def {
-	return slices.Concat(launchTable(), policyTable(), stickyTable(), loadTable(), legTable(), sharingTable(), retryTable(), serviceTable(), recordTable(), replayTable(), serveTable())
+	return slices.Concat(launchTable(), policyTable(), stickyTable(), modelTable(), loadTable(), legTable(), sharingTable(), retryTable(),
+		requestTable(), admissionTable(), authTable(), traceTable(), serviceTable(), recordTable(), replayTable(), serveTable())
 }
 
 // entry is a flag as one command knows it.

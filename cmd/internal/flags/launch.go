@@ -71,9 +71,14 @@ type Launch struct {
 	OverloadWaiting    int
 	OverloadTokenUsage float64
 
-	Sharing Sharing
-	Retry   Retry
-	Breaker Breaker
+	Sharing   Sharing
+	Retry     Retry
+	Breaker   Breaker
+	Models    Models
+	Requests  Requests
+	Admission Admission
+	Auth      Auth
+	Trace     Trace
 
 	HealthCheckInterval    time.Duration
 	HealthCheckTimeout     time.Duration
@@ -189,6 +194,9 @@ func (l *Launch) check(c *checker, rule URLRule, n headcount) {
 	l.Sharing.check(c)
 	l.Retry.check(c)
 	l.Breaker.check(c)
+	l.Models.check(c)
+	l.Requests.check(c)
+	l.Admission.check(c)
 	c.checkPositive("plan-timeout-ms", l.PlanTimeout.Milliseconds())
 	l.checkCommon(c)
 	l.checkPositive(c)
@@ -204,6 +212,8 @@ func (l *Launch) checkCommon(c *checker) {
 	}
 	l.checkBus(c)
 	l.checkRecord(c)
+	l.Auth.check(c)
+	l.Trace.check(c)
 	c.checkPositive("health-check-interval-secs", int64(l.HealthCheckInterval))
 	c.checkPositive("health-check-timeout-secs", int64(l.HealthCheckTimeout))
 	c.checkPositive("health-failure-threshold", int64(l.HealthFailureThreshold))

@@ -192,10 +192,5 @@ func stickyTable() []Def {
 			Help:  "How long a key that does not come again stays pinned; 0 for ever.",
 			set:   setSeconds(func(s *Serve) *time.Duration { return &s.Policies.Pins.MaxIdle }, 0),
 		},
-		{
-			Name: "enable-igw", Kind: Bool, Group: groupPolicy, In: gateway,
-			Help: "Workers come and go while the gateway runs: start with fewer than the policy needs.",
-			set:  setBool(func(s *Serve) *bool { return &s.EnableIGW }),
-		},
 	}
 }

@@ -27,10 +27,8 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 		return nil, fleet{}, err
 	}
 	incarnation := uint64(time.Now().UnixNano())
-	prober := engine.NewProber(nil)
-	engineConfig := engine.DefaultConfig()
-	engineConfig.IdleTimeout = cfg.UpstreamPoolIdleTimeout
-	engines, err := engine.New(engineConfig)
+	prober := engine.NewProber(selector.EngineConfig(g.cfg))
+	engines, err := engine.New(selector.EngineConfig(cfg))
 	if err != nil {
 		return nil, fleet{}, err
 	}

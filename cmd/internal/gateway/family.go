@@ -48,13 +48,13 @@ func (g *Gateway) newFamily(busURL string) (*family, error) {
 	f := &family{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}}
 	env := append(slices.DeleteFunc(os.Environ(), private), "SMG_NATS_URL="+busURL)
 	for _, leg := range modeOf(g.cfg).Legs() {
-		c, err := g.child(f, "selector "+leg.String(), "smg-selector", g.cmd.SelectorArgs(leg, policyOf(g.cfg, leg)), env, nil)
+		c, err := g.child(f, "selector "+leg.String(), "smg-selector", g.cmd.SelectorArgs(leg, policyOf(g.cfg, leg)), slices.Concat(env, g.cmd.SelectorSecrets()), nil)
 		if err != nil {
 			return nil, errors.Join(err, f.close())
 		}
 		f.selectors = append(f.selectors, c)
 	}
-	c, err := g.child(f, "ingress", "smg-ingress", g.cmd.IngressArgs(), env, g.api)
+	c, err := g.child(f, "ingress", "smg-ingress", g.cmd.IngressArgs(), slices.Concat(env, g.cmd.IngressSecrets()), g.api)
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}

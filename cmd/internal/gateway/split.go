@@ -13,6 +13,7 @@ import (
 
 	"smg/bootstrap"
 	"smg/bus"
+	"smg/cmd/internal/selector"
 	"smg/cmd/internal/service"
 	"smg/engine"
 	"smg/wire"
@@ -28,7 +29,7 @@ func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, 
 			return nil, fleet{}, err
 		}
 		rec := newRecords(bus.NewBucket(conn, cluster.Workers()), g.log)
-		prober := engine.NewProber(nil)
+		prober := engine.NewProber(selector.EngineConfig(g.cfg))
 		registrar, err := g.registrar(rec, prober)
 		if err != nil {
 			return nil, fleet{}, err

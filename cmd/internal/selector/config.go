@@ -88,6 +88,13 @@ func keeperConfig(cfg *flags.Launch) worker.KeeperConfig {
 	return k
 }
 
+// EngineConfig is how this process connects to engines, for requests and for probes.
+func EngineConfig(cfg *flags.Launch) engine.Config {
+	c := engine.DefaultConfig()
+	c.IdleTimeout = cfg.UpstreamPoolIdleTimeout
+	return c
+}
+
 // Prober lets selectors and registrars probe engines. Workers have no keys of their
 // own yet.
 type Prober struct{ Engines *engine.Prober }

@@ -57,7 +57,7 @@ func run(ctx context.Context, cfg *flags.Launch, page net.Listener, log *slog.Lo
 		return errors.Join(err, page.Close())
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	prober := engine.NewProber(nil)
+	prober := engine.NewProber(EngineConfig(cfg))
 	defer prober.Close()
 	s, err := New(cfg, cfg.Leg, cfg.Policy, worker.ReplicaID(time.Now().UnixNano()), true,
 		Deps{Bus: conn, Prober: prober, Log: log, Registerer: prometheus.Registerer(reg)})

@@ -1,0 +1,23 @@
+package ingress
+
+import "net/http"
+
+// infoRoutes are the paths where anybody learns how the gateway is and what it serves.
+func (s *Server) infoRoutes() []*route {
+	return []*route{
+		{path: "/health", class: classPublic, get: told(s.health)},
+		{path: "/liveness", class: classPublic, get: told(s.health)},
+		{path: "/readiness", class: classPublic, get: told(s.readiness)},
+		{path: "/v1/models", class: classPublic, get: told(s.models)},
+	}
+}
+
+// told answers from what the gateway knows, no longer than the client takes the answer.
+func told(answer http.HandlerFunc) action {
+	return func(x *exchange, r *http.Request) error {
+		forsake(x.w, r)
+		x.watch.begin(taking)
+		answer(x.w, r)
+		return nil
+	}
+}
