@@ -230,6 +230,6 @@ func (n *line) took(a *wire.Reply) (wire.Pick, step, error) {
 
 // moved says whether all wait at another replica by now, or at none.
 func (n *line) moved() bool {
-	first, ok := n.l.ranking.First(worker.PoolKey(n.ask.Lease.Leg, n.c.model(n.ask)))
-	return !ok || first != n.owner || n.l.local[first] == nil && !n.c.bus.Connected()
+	order := n.order()
+	return len(order) == 0 || order[0] != n.owner || n.l.local[n.owner] == nil && !n.c.bus.Connected()
 }
