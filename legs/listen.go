@@ -61,6 +61,7 @@ func (s *Service) foldLeases(b *worker.Batch, now time.Time) {
 
 // onBeat ranks a replica, itself among them.
 func (s *Service) onBeat(b *wire.Beat) {
+	s.apart(b)
 	if s.ranking.Apply(worker.ReplicaBeat{Replica: b.Replica, Ready: b.Ready, Draining: b.Draining}, s.now()) {
 		s.tick(false)
 	}
