@@ -51,14 +51,14 @@ func newMetrics(cfg *Config, reg prometheus.Registerer, rooms *bootstrap.Rooms, 
 		}, []string{"worker_type", "endpoint"}),
 		sheds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "smg_worker_overload_shed_total",
-			Help: "Requests that overload protection refused.",
+			Help: "Requests that were refused because workers had too much to do.",
 		}, []string{"stage"}),
 		pd:     newPDMetrics(buckets),
 		http:   newHTTPMetrics(buckets, active),
 		router: newRouterMetrics(buckets),
 		models: map[string]struct{}{},
 	}
-	for _, stage := range []string{stageSelection, stageDispatch} {
+	for _, stage := range []string{stageSelection, stageDispatch, stageAdmission} {
 		m.sheds.WithLabelValues(stage) // from 0 on
 	}
 	m.series.Store(&map[series]prometheus.Counter{})

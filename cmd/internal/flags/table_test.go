@@ -67,7 +67,7 @@ func TestDefaults(t *testing.T) {
 		},
 		LoadMonitorInterval: 10 * time.Second,
 		Trace:               Trace{OTLPEndpoint: "localhost:4317"},
-		Sharing:             Sharing{EncodeFallback: "none", Answers: "list"},
+		Sharing:             Sharing{EncodeFallback: "none", Answers: "list", AdmissionWait: 30 * time.Second},
 		Retry:               Retry{Max: 5, Initial: 50 * time.Millisecond, MaxBackoff: 30 * time.Second, Multiplier: 1.5, Jitter: 0.2},
 		Breaker:             Breaker{FailureThreshold: 10, SuccessThreshold: 3, Timeout: time.Minute, Window: 2 * time.Minute},
 		HealthCheckInterval: time.Minute, HealthCheckTimeout: 5 * time.Second, HealthFailureThreshold: 3, HealthSuccessThreshold: 2,
