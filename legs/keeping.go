@@ -94,6 +94,7 @@ func (s *Service) add(specs ...*worker.Spec) {
 			k.first = s.first(worker.WorkerKey(spec.ID))
 			s.agenda.add(k)
 			k.spec = spec
+			k.Registered(spec.RegisteredAt)
 			s.join(k)
 			if rec, ok := s.registry.Record(spec.ID); ok {
 				k.Hear(rec)
@@ -102,6 +103,7 @@ func (s *Service) add(specs ...*worker.Spec) {
 		} else {
 			s.grouped = false
 			if !k.spec.RegisteredAt.Equal(spec.RegisteredAt) {
+				k.Registered(spec.RegisteredAt)
 				s.tell(k.Replaced(s.now()))
 				s.book.Replaced(spec.ID)
 			}
