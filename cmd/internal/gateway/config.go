@@ -31,6 +31,7 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	c.Mode = modeOf(cfg)
 	c.PD = sharingConfig(&cfg.Sharing)
 	c.LoadInterval = cfg.LoadMonitorInterval
+	c.Auth = ingress.RequireKey(string(cfg.Auth.APIKey))
 	c.Retry = ingress.Retry{
 		Attempts: cfg.Retry.Max, Initial: cfg.Retry.Initial, Max: cfg.Retry.MaxBackoff,
 		Multiplier: cfg.Retry.Multiplier, Jitter: cfg.Retry.Jitter,
