@@ -31,6 +31,7 @@ type Deps struct {
 	// not looked for, and a leg is sent only what it reads. It is called for each
 	// request.
 	Reads      func(worker.Leg) wire.Reads
+	Keys       Keys // nil: no worker has a key of its own
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
 	Now        func() time.Time
@@ -44,6 +45,7 @@ type Server struct {
 	fleet      Fleet
 	registrar  Registrar
 	selection  Selection
+	ring       Keys
 	log        *slog.Logger
 	now        func() time.Time
 	metrics    *metrics
@@ -81,7 +83,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		return nil, fmt.Errorf("registering the metrics of the API: %w", err)
 	}
 	s := &Server{
-		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar, selection: d.Selection,
+		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar, selection: d.Selection, ring: d.Keys,
 		log: d.Log, now: d.Now, metrics: m, reads: d.Reads, rooms: rooms, inputRooms: sync.Pool{New: func() any { return new(room) }},
 		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}),
 	}
@@ -149,7 +151,12 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer wg.Wait()
 	defer cut()
 	wg.Go(func() { s.watcher.run(base) })
-	checked := front.NewListener(l, front.Config{MaxHeadBytes: s.cfg.MaxHeaderBytes, WriteStall: s.cfg.WriteStall})
+	checked := front.NewListener(l, front.Config{
+		MaxHeadBytes: s.cfg.MaxHeaderBytes, WriteStall: s.cfg.WriteStall, TLS: s.cfg.TLS,
+		Insecure: func(client net.Addr, err error) {
+			s.log.Debug("no secure connection to a client", slog.String("client", client.String()), slog.Any("reason", err))
+		},
+	})
 	wg.Go(func() {
 		if err := checked.Run(base); err != nil {
 			s.log.Error("clients that leave are noticed late from now on", slog.Any("error", err))

@@ -85,7 +85,37 @@ func enginesInWords(waiting []waitState) string {
 	return strings.Join(names, ", ")
 }
 
-func commandDetail(argv []string) []string { return []string{"command: " + shellJoin(argv)} }
+func commandDetail(argv []string) []string { return []string{"command: " + shellJoin(masked(argv))} }
+
+// masked is a command line without the values of flags that are called keys, tokens or
+// the like.
+func masked(argv []string) []string {
+	out := slices.Clone(argv)
+	for i, arg := range out {
+		name, _, hasValue := strings.Cut(arg, "=")
+		if !strings.HasPrefix(name, "--") || !secretName(name) {
+			continue
+		}
+		switch {
+		case hasValue:
+			out[i] = name + "=***"
+		case i+1 < len(out) && !strings.HasPrefix(out[i+1], "--"):
+			out[i+1] = "***"
+		}
+	}
+	return out
+}
+
+// secretName says whether a flag's name says that its value is secret.
+func secretName(flag string) bool {
+	flag = strings.ReplaceAll(flag, "_", "-")
+	for _, end := range [...]string{"-key", "-token", "-secret", "-password"} {
+		if strings.HasSuffix(flag, end) {
+			return true
+		}
+	}
+	return false
+}
 
 func (g *Group) outputDetail(p *Process, lines []string) []string {
 	switch {

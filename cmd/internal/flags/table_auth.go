@@ -64,11 +64,40 @@ func authTable() []Def {
 			Help: "What the keys of single workers are sealed with on the message bus (--api-key), the same for all services.",
 			set:  setSecret(func(s *Serve) *Secret { return &s.Auth.ClusterSecret }),
 		},
+		{
+			Name: "tls-cert-path", Kind: Scalar, Value: "FILE", Group: groupSecurity, In: serving,
+			Help: "Certificates of the API in PEM form, its own first, for HTTPS on its port; read again when they are renewed.",
+			set:  setText(func(s *Serve) *string { return &s.Auth.TLSCert }),
+		},
+		{
+			Name: "tls-key-path", Kind: Scalar, Value: "FILE", Group: groupSecurity, In: serving,
+			Help: "Key of that certificate.",
+			set:  setText(func(s *Serve) *string { return &s.Auth.TLSKey }),
+		},
+		{
+			Name: "client-cert-path", Kind: Scalar, Value: "FILE", Group: groupSecurity, In: everyProcess,
+			Help: "Certificate to show to https engines that ask for one; read again when it is renewed.",
+			set:  setText(func(s *Serve) *string { return &s.Auth.ClientCert }),
+		},
+		{
+			Name: "client-key-path", Kind: Scalar, Value: "FILE", Group: groupSecurity, In: everyProcess,
+			Help: "Key of that certificate.",
+			set:  setText(func(s *Serve) *string { return &s.Auth.ClientKey }),
+		},
+		{
+			Name: "ca-cert-paths", Kind: List, Value: "FILE...", Group: groupSecurity, In: everyProcess,
+			Help: "Authorities that the certificates of https engines are checked against, besides the system's.",
+			set: func(s *Serve, v string) error {
+				s.Auth.CACerts = append(s.Auth.CACerts, v)
+				return nil
+			},
+			clear: func(s *Serve) { s.Auth.CACerts = nil },
+		},
 	}
 }
 
 // maxSecret keeps a key inside a header that engines take.
-const maxSecret = 4096
+const maxSecret = 4000
 
 // setSecret takes a text that can stand in a header. What is wrong is told without it.
 func setSecret(field func(*Serve) *Secret) func(*Serve, string) error {
@@ -77,7 +106,7 @@ func setSecret(field func(*Serve) *Secret) func(*Serve, string) error {
 		case v == "":
 			return &badValue{"it is empty", "give a value, or leave the flag out"}
 		case len(v) > maxSecret:
-			return &badValue{"it is too long", "give 4096 characters at most"}
+			return &badValue{"it is too long", "give 4000 characters at most"}
 		case strings.ContainsFunc(v, func(r rune) bool { return r <= ' ' || r > '~' }):
 			return &badValue{"it holds blanks, line ends or other characters that a header cannot carry", "give letters, digits and punctuation alone"}
 		}

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -30,6 +31,29 @@ const readHeaderTimeout = 10 * time.Second
 type Page struct {
 	Metrics   prometheus.Gatherer
 	Decisions http.Handler // nil where nobody decides
+	// Readiness is what a parent asks for, nil where there is none.
+	Readiness func() (ready bool, healthy, total int)
+}
+
+// ReadinessPath is where a child shows its readiness.
+const ReadinessPath = "/readiness"
+
+// Readiness is how ready a child is.
+type Readiness struct {
+	Ready   bool `json:"ready"`
+	Healthy int  `json:"healthy_workers"`
+	Total   int  `json:"total_workers"`
+}
+
+// readiness shows it, with 503 while the child is not ready.
+func (p Page) readiness(w http.ResponseWriter, _ *http.Request) {
+	var r Readiness
+	r.Ready, r.Healthy, r.Total = p.Readiness()
+	w.Header().Set("Content-Type", "application/json")
+	if !r.Ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(r) // a parent that has left asks again
 }
 
 // ServePage answers GET /metrics, GET /debug/decisions, and GET /health with 200, on a
@@ -41,6 +65,9 @@ func ServePage(ctx context.Context, l net.Listener, page Page, log *slog.Logger)
 	}))
 	if page.Decisions != nil {
 		mux.Handle("GET "+decisions.Path, page.Decisions)
+	}
+	if page.Readiness != nil {
+		mux.HandleFunc("GET "+ReadinessPath, page.readiness)
 	}
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
