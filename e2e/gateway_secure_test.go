@@ -1,13 +1,20 @@
 package e2e
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
-	"net/url"
+	neturl "net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,7 +33,7 @@ type demanding struct {
 
 func demand(t *testing.T, key string) *demanding {
 	t.Helper()
-	to, err := url.Parse(simtest.Start(t, simtest.Config()).URL)
+	to, err := neturl.Parse(simtest.Start(t, simtest.Config()).URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +78,7 @@ func TestGatewaySecure(t *testing.T) {
 	topologies(t, map[string]func(t *testing.T, topology ...string){
 		"22_worker_key": workerKey,
 		"28_api_key":    apiKey,
+		"70_tls":        overTLS,
 	})
 }
 
@@ -156,5 +164,117 @@ func (g *gateway) nowhere(t *testing.T, secret string) {
 	g.stop(0)
 	if strings.Contains(g.stderr(), secret) {
 		t.Error("a line has it")
+	}
+}
+
+// pemOf writes a certificate and its key to files.
+func pemOf(t *testing.T, dir string, c tls.Certificate) (certFile, keyFile string) {
+	t.Helper()
+	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile = filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
+	for file, block := range map[string]*pem.Block{
+		keyFile:  {Type: "PRIVATE KEY", Bytes: key},
+		certFile: {Type: "CERTIFICATE", Bytes: c.Certificate[0]},
+	} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
+}
+
+// authorities are those of a file.
+func authorities(t *testing.T, file string) *x509.CertPool {
+	t.Helper()
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM([]byte(read(t, file))) {
+		t.Fatal("no certificate")
+	}
+	return pool
+}
+
+// secureEngine is an engine behind TLS that asks its callers for a certificate of ca.
+func secureEngine(t *testing.T, own tls.Certificate, ca string) (url string, shown *atomic.Int64) {
+	t.Helper()
+	to, err := neturl.Parse(simtest.Start(t, simtest.Config()).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown = &atomic.Int64{}
+	transport := &http.Transport{}
+	proxy := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }}
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown.Store(r.TLS.PeerCertificates[0].SerialNumber.Int64())
+		proxy.ServeHTTP(w, r)
+	}))
+	srv.TLS = &tls.Config{Certificates: []tls.Certificate{own}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authorities(t, ca), MinVersion: tls.VersionTLS12}
+	srv.StartTLS()
+	t.Cleanup(func() {
+		srv.CloseClientConnections()
+		srv.Close()
+		transport.CloseIdleConnections()
+	})
+	return srv.URL, shown
+}
+
+// overTLS has both sides of the gateway secured, and the API's certificate renewed.
+func overTLS(t *testing.T, topology ...string) {
+	engine, engineCA := certified(t)
+	client, clientCA := certified(t)
+	api, apiCA := certified(t)
+	dir, own := t.TempDir(), t.TempDir()
+	certFile, keyFile := pemOf(t, dir, api)
+	clientCert, clientKey := pemOf(t, own, client)
+	url, shown := secureEngine(t, engine, clientCA)
+	all := append([]string{"launch", "--host", "127.0.0.1"}, gatewayArgs(t, "")...)
+	all = append(append(all, topology...), "--log-level", "debug", "--shutdown-grace-period-secs", "0", "--tls-cert-path", certFile, "--tls-key-path", keyFile,
+		"--client-cert-path", clientCert, "--client-key-path", clientKey, "--ca-cert-paths", engineCA, "--worker-urls", url)
+	g := &gateway{process: start(t, "smg", all...)}
+	g.url = g.says(`^api +(https://\S+) +metrics `)[1]
+	g.says(`^ready +1 of `)
+
+	ask := func(ca string, http2 bool) (*http.Response, error) {
+		protocols := new(http.Protocols)
+		protocols.SetHTTP1(!http2)
+		protocols.SetHTTP2(http2)
+		transport := &http.Transport{Protocols: protocols, TLSClientConfig: &tls.Config{RootCAs: authorities(t, ca), MinVersion: tls.VersionTLS12}}
+		defer transport.CloseIdleConnections()
+		c := &http.Client{Transport: transport, Timeout: patience}
+		resp, err := c.Post(g.url+"/v1/chat/completions", "application/json", strings.NewReader(chat))
+		if err != nil {
+			return nil, err
+		}
+		defer resp.Body.Close()
+		_, err = io.Copy(io.Discard, resp.Body)
+		return resp, err
+	}
+	for _, http2 := range []bool{false, true} {
+		if resp, err := ask(apiCA, http2); err != nil || resp.StatusCode != http.StatusOK || (resp.ProtoMajor == 2) != http2 {
+			t.Fatalf("HTTP/2 %v: %v %v", http2, resp, err)
+		}
+	}
+	if got := shown.Load(); got != 2 {
+		t.Errorf("the engine was shown certificate %d", got)
+	}
+	if a := do(t, http.MethodGet, "http"+strings.TrimPrefix(g.url, "https")+"/health", ""); a.status != http.StatusBadRequest || !strings.Contains(a.body, "https://") {
+		t.Errorf("plain HTTP: %d %q", a.status, a.body)
+	}
+
+	renewed, renewedCA := certified(t)
+	if _, err := ask(renewedCA, false); err == nil {
+		t.Fatal("a stranger's authority is good enough")
+	}
+	pemOf(t, dir, renewed)
+	await(t, "the new certificate", func() bool {
+		_, err := ask(renewedCA, false)
+		return err == nil
+	})
+	g.says(`certificate renewed`)
+	g.stop(0)
+	if key := strings.Split(read(t, clientKey), "\n")[1]; strings.Contains(g.stderr(), key) {
+		t.Error("a key is in a line")
 	}
 }

@@ -96,3 +96,48 @@ func TestGatewaySecure(t *testing.T) {
 		}
 	})
 }
+
+func TestGatewaySplitting(t *testing.T) {
+	t.Run("80_line_ends", func(t *testing.T) {
+		e, url := answers(t, jsonOK)
+		g := start(t, []string{url}, withKey())
+		key := "Authorization: Bearer k"
+		for _, tt := range []struct {
+			name, request string
+			status        int
+		}{
+			{"encoded_in_the_path", post("/v1/chat/completions%0d%0aX-Evil:%201", chatBody, key), 404},
+			{"encoded_before_the_path", post("/%0d%0a/v1/chat/completions", chatBody, key), 404},
+			{"encoded_in_a_worker", asked("/workers/http://w%0d%0aX-Evil:1", key), 400},
+			{"cr_in_the_path", post("/v1/chat\r/completions", chatBody, key), 400},
+			{"lf_in_the_path", post("/v1/chat\n/completions", chatBody, key), 400},
+			{"cr_in_the_key", chat(chatBody, "Authorization: Bearer k\rX-Evil: 1"), 400},
+			{"lf_in_the_key", chat(chatBody, "Authorization: Bearer k\nX-Evil: 1"), 400},
+			{"folded_key", chat(chatBody, "Authorization: Bearer\r\n k"), 400},
+			{"nul_in_the_key", chat(chatBody, "Authorization: Bearer k\x00"), 400},
+			{"cr_in_a_routing_key", chat(chatBody, key, "X-SMG-Routing-Key: a\rX-Evil: 1"), 400},
+			{"lf_in_a_routing_key", chat(chatBody, key, "X-SMG-Routing-Key: a\nX-Evil: 1"), 400},
+			{"lf_in_routing_tokens", chat(chatBody, key, "X-SMG-Routing-Tokens: 1,2\n3"), 400},
+			{"cr_in_a_name", chat(chatBody, key, "X-SMG\r-Routing-Key: a"), 400},
+			{"blank_in_a_name", chat(chatBody, key, "X-SMG-Routing-Key : a"), 400},
+		} {
+			t.Run(tt.name, func(t *testing.T) {
+				c := g.dial()
+				c.send(tt.request)
+				if r := c.answer(); r.status != tt.status || r.header.Get("X-Evil") != "" {
+					t.Errorf("%d %q", r.status, r.body)
+				}
+			})
+		}
+		if e.requests() != 0 {
+			t.Fatalf("the worker got %+v", e.last(t))
+		}
+		// What is encoded in a query stays there, and no worker sees it.
+		if r := g.do(post("/v1/chat/completions?a=%0d%0aX-Evil:%201", chatBody, key)); r.status != 200 {
+			t.Errorf("%d", r.status)
+		}
+		if got := e.last(t); got.head.Get("X-Evil") != "" || got.target != "/v1/chat/completions" {
+			t.Errorf("the worker got %+v", got)
+		}
+	})
+}

@@ -236,6 +236,7 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	if err := environment(s, &line, in.Env); err != nil {
 		return nil, err
 	}
+	fellBack := fallback(s, &line)
 	config, err := in.fill(s, &line)
 	if err != nil {
 		return nil, err
@@ -262,6 +263,9 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 		c.Serve = config
 		if c.Notices, err = config.finish(typed); err != nil {
 			return nil, err
+		}
+		if fellBack {
+			c.Notices = append(c.Notices, "clients must send the engines' --api-key (--router-api-key for another, --router-disable-arg-fallback for none)")
 		}
 	}
 	prefix, workers := s.prefixed(""), config.Launch.headcount()

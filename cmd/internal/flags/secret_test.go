@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -37,6 +38,48 @@ func TestGatewaySecure(t *testing.T) {
 }
 
 func TestCLISecrets(t *testing.T) {
+	t.Run("60_fallback", func(t *testing.T) {
+		serve := []string{"serve", "--backend", "sim", "--data-parallel-size", "2"}
+		for _, tt := range []struct {
+			name    string
+			args    []string
+			env     string // SMG_API_KEY
+			want    Secret
+			engines []string
+		}{
+			{"the engines'", []string{"--api-key", "K"}, "", "K", []string{"--api-key", "K"}},
+			{"with =", []string{"--api-key=K"}, "", "K", []string{"--api-key=K"}},
+			{"with _", []string{"--api_key", "K"}, "", "K", []string{"--api_key", "K"}},
+			{"behind --", []string{"--", "--api-key", "K", "L"}, "", "K", []string{"--api-key", "K", "L"}},
+			{"the last one", []string{"--", "--api-key", "J", "--api-key=K"}, "", "K", []string{"--api-key", "J", "--api-key=K"}},
+			{"disabled", []string{"--api-key", "K", "--router-disable-arg-fallback"}, "", "", []string{"--api-key", "K"}},
+			{"its own", []string{"--api-key", "K", "--router-api-key", "J"}, "", "J", []string{"--api-key", "K"}},
+			{"its own by a variable", []string{"--api-key", "K"}, "J", "J", []string{"--api-key", "K"}},
+			{"empty", []string{"--api-key="}, "", "", []string{"--api-key="}},
+			{"no value", []string{"--", "--api-key", "--other"}, "", "", []string{"--api-key", "--other"}},
+			{"none", nil, "", "", nil},
+		} {
+			t.Run(tt.name, func(t *testing.T) {
+				c, err := Parse(Input{Args: slices.Concat(serve, tt.args), Env: func(n string) (string, bool) { return tt.env, n == "SMG_API_KEY" }})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.Launch.Auth.APIKey != tt.want || !slices.Equal(c.Serve.Engines.EngineArgs, tt.engines) {
+					t.Errorf("key %q, engines %q", string(c.Launch.Auth.APIKey), c.Serve.Engines.EngineArgs)
+				}
+				told := slices.ContainsFunc(c.Notices, func(n string) bool { return strings.Contains(n, "--router-disable-arg-fallback") })
+				if told != (tt.want == "K") {
+					t.Errorf("notices %q", c.Notices)
+				}
+				if want := tt.want != ""; want != slices.Contains(c.IngressSecrets(), "SMG_FLAG_API_KEY="+string(tt.want)) {
+					t.Errorf("the ingress is told %q", c.IngressSecrets())
+				}
+				if args := strings.Join(c.IngressArgs(), " "); strings.Contains(args, "api-key") || strings.Contains(args, "arg-fallback") {
+					t.Errorf("the ingress's command line: %s", args)
+				}
+			})
+		}
+	})
 	t.Run("81_a_key_is_not_printed", func(t *testing.T) {
 		l := DefaultLaunch()
 		l.Auth.APIKey, l.Auth.ClusterSecret = "canary", "canary"

@@ -17,6 +17,8 @@ type Serve struct {
 	ConnectionMode string
 	// Engines is complete but for Color, which depends on the terminal.
 	Engines launcher.Config
+	// DisableFallback keeps what the engines are given from the gateway.
+	DisableFallback bool
 	// Replay is what the flags of replay say, and nothing in serve.
 	Replay Replay
 }
