@@ -14,7 +14,9 @@ import (
 // openRing seals nothing: what it makes of a key can be read.
 type openRing struct{ err error }
 
-func (o openRing) Seal(_ *worker.Spec, key string) ([]byte, error) { return []byte("<" + key + ">"), o.err }
+func (o openRing) Seal(_ *worker.Spec, key string) ([]byte, error) {
+	return []byte("<" + key + ">"), o.err
+}
 
 func (o openRing) Open(s *worker.Spec) (string, error) {
 	return strings.Trim(string(s.SealedKey), "<>"), o.err

@@ -85,36 +85,8 @@ func enginesInWords(waiting []waitState) string {
 	return strings.Join(names, ", ")
 }
 
-func commandDetail(argv []string) []string { return []string{"command: " + shellJoin(masked(argv))} }
-
-// masked is a command line without the values of flags that are called keys, tokens or
-// the like.
-func masked(argv []string) []string {
-	out := slices.Clone(argv)
-	for i, arg := range out {
-		name, _, hasValue := strings.Cut(arg, "=")
-		if !strings.HasPrefix(name, "--") || !secretName(name) {
-			continue
-		}
-		switch {
-		case hasValue:
-			out[i] = name + "=***"
-		case i+1 < len(out) && !strings.HasPrefix(out[i+1], "--"):
-			out[i+1] = "***"
-		}
-	}
-	return out
-}
-
-// secretName says whether a flag's name says that its value is secret.
-func secretName(flag string) bool {
-	flag = strings.ReplaceAll(flag, "_", "-")
-	for _, end := range [...]string{"-key", "-token", "-secret", "-password"} {
-		if strings.HasSuffix(flag, end) {
-			return true
-		}
-	}
-	return false
+func commandDetail(argv []string) []string {
+	return []string{"command: " + shellJoin(redactArgs(argv))}
 }
 
 func (g *Group) outputDetail(p *Process, lines []string) []string {
@@ -151,7 +123,7 @@ func shellJoin(argv []string) string {
 // case, selects it.
 func hints() []hint {
 	return []hint{
-		{[]string{"no module named"}, "the engine is not installed in the Python that runs it: install it there"},
+		{[]string{"no module named"}, "the engine is not installed in the Python that runs it: install it there, or name another with --engine-python"},
 		{[]string{"error while loading shared libraries"}, "a library of the engine is missing: install it, or add its folder to LD_LIBRARY_PATH"},
 		{[]string{"out of memory"}, "the device is full: choose a smaller model, a smaller context, or fewer engines"},
 		{[]string{"already in use", "bootstrap-port"}, "something else took the port: give another --bootstrap-base-port"},

@@ -117,7 +117,9 @@ func (p *Pair) Server() *tls.Config {
 }
 
 // Client is the pair for a server that asks for one.
-func (p *Pair) Client(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return p.now.Load(), nil }
+func (p *Pair) Client(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	return p.now.Load(), nil
+}
 
 // ErrNone: a file holds no certificate.
 var ErrNone = errors.New("it holds no certificate in PEM form")

@@ -49,10 +49,7 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 // MarshalText is String.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-const (
-	nameAPIKey     = "api-key"
-	nameNoFallback = "disable-arg-fallback"
-)
+const nameAPIKey = "api-key"
 
 // authTable defines the flags of [Auth].
 func authTable() []Def {
@@ -95,11 +92,6 @@ func authTable() []Def {
 				return nil
 			},
 			clear: func(s *Serve) { s.Auth.CACerts = nil },
-		},
-		{
-			Name: nameNoFallback, Kind: Bool, Group: groupSecurity, In: InRouter,
-			Help: "Do not ask clients for the --api-key that the engines are given.",
-			set:  setBool(func(s *Serve) *bool { return &s.DisableFallback }),
 		},
 	}
 }

@@ -63,7 +63,7 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 	}
 	server, err := ingress.New(icfg, ingress.Deps{
 		Selector: c, Dispatcher: engines, Fleet: c, Registrar: registrar, Selection: c, Log: g.log, Registerer: g.reg, Now: time.Now,
-		Reads: c.Reads, Keys: g.keys,
+		Reads: c.Reads, MooncakeEngines: prober.MooncakeEngines, Keys: g.keys,
 	})
 	if err != nil {
 		return nil, fleet{}, err
