@@ -159,7 +159,7 @@ func (x *exchange) parse(rt *route, r *http.Request, raw []byte) (err error) {
 	}
 	q.model, q.stream, q.route = q.body.Model(), q.body.Stream(), rt
 	x.srv.gather(x.mode, q, r.Header)
-	q.bytes = q.body.Normalize()
+	q.bytes = q.body.Edit(x.srv.foreign...)
 	if q.model == body.UnknownModel {
 		q.model = ""
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"smg/bootstrap"
+	"smg/ingress/body"
 	"smg/ingress/front"
 	"smg/wire"
 	"smg/worker"
@@ -65,6 +66,7 @@ type Server struct {
 	deaf       sync.Map // worker.ID → epoch of a prefill process that cannot be told to let go
 	routes     map[string]*route
 	keyHeaders []string
+	foreign    []body.Edit // see foreignFields
 	reads      func(worker.Leg) wire.Reads
 	inputRooms sync.Pool // of *room
 	watcher    *watcher
@@ -103,6 +105,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	}
 	s.buffers.left.Store(cfg.MaxBufferedBytes)
 	s.routes = s.routeTable()
+	s.foreign = foreignFields()
 	return s, nil
 }
 
