@@ -152,12 +152,14 @@ func TestGatewayTLS(t *testing.T) {
 		})
 		g, trust := startTLS(t, []string{url})
 		var dials sync.Map
-		transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: trust, MaxConnsPerHost: 1, HTTP2: &http.HTTP2Config{StrictMaxConcurrentRequests: true},
+		transport := &http.Transport{
+			ForceAttemptHTTP2: true, TLSClientConfig: trust, MaxConnsPerHost: 1, HTTP2: &http.HTTP2Config{StrictMaxConcurrentRequests: true},
 			DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 				c, err := new(net.Dialer).DialContext(ctx, network, addr)
 				dials.Store(c, true)
 				return c, err
-			}}
+			},
+		}
 		defer transport.CloseIdleConnections()
 		client := &http.Client{Transport: transport}
 		first, err := client.Get("https://" + g.addr + "/health")

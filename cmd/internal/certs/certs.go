@@ -121,7 +121,7 @@ func (p *Pair) Client(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	return p.now.Load(), nil
 }
 
-// ErrNone: a file holds no certificate.
+// ErrNone is the error of a file without a certificate.
 var ErrNone = errors.New("it holds no certificate in PEM form")
 
 // Authorities are the system's and those that files hold, or nil, the system's, without
