@@ -39,7 +39,7 @@ func (x *exchange) letGo(h *handoff, fields []engine.Field) {
 		return
 	}
 	if fields, err = srv.authorized(withoutRequestID(fields), w); err != nil {
-		srv.metrics.pd.abandoned.Inc()
+		abandoned()
 		return
 	}
 	q := engine.Request{Method: http.MethodPost, Path: abortPath, Fields: fields, Body: body}
