@@ -189,6 +189,24 @@ func TestGatewayTLS(t *testing.T) {
 		}
 	})
 
+	t.Run("28_refused_uploads_over_http2", func(t *testing.T) {
+		t.Parallel()
+		g, trust := startTLS(t, nil, withKey())
+		transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: trust}
+		defer transport.CloseIdleConnections()
+		client := &http.Client{Transport: transport, Timeout: patience}
+		for range 6 { // more than the connection's window for uploads takes
+			resp, err := client.Post("https://"+g.addr+"/v1/chat/completions", "application/json", strings.NewReader(strings.Repeat(" ", 4<<20)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusUnauthorized || resp.ProtoMajor != 2 {
+				t.Fatalf("%s %d", resp.Proto, resp.StatusCode)
+			}
+		}
+	})
+
 	t.Run("1_plain_http_to_a_tls_port", func(t *testing.T) {
 		g, _ := startTLS(t, nil)
 		c := g.dial()
