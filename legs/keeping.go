@@ -246,7 +246,7 @@ func (s *Service) look() {
 func (s *Service) probe(ctx context.Context, k *keeping, epoch uint64, spec *worker.Spec) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Keeper.Health.Timeout)
 	defer cancel()
-	err := s.prober.Health(ctx, spec.Base(), s.cfg.Endpoint)
+	err := s.prober.Health(ctx, spec, s.cfg.Endpoint)
 	f := worker.Finding{OK: err == nil, Refused: errors.Is(err, syscall.ECONNREFUSED), Moves: moves(spec)}
 	if f.OK {
 		f.Process = s.process(ctx, spec)
