@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"smg/bootstrap"
+	"smg/ingress/body"
 	"smg/ingress/front"
 	"smg/wire"
 	"smg/worker"
@@ -34,6 +35,7 @@ type Deps struct {
 	// MooncakeEngines asks a bootstrap server of vLLM's Mooncake for the engine ids of its
 	// ranks. With nil those hold that are registered.
 	MooncakeEngines func(ctx context.Context, url string) (map[int]string, error)
+	Keys            Keys // nil: no worker has a key of its own
 
 	Tracer     Tracer // nil: nothing is traced
 	Log        *slog.Logger
@@ -49,6 +51,7 @@ type Server struct {
 	fleet      Fleet
 	registrar  Registrar
 	selection  Selection
+	ring       Keys
 	log        *slog.Logger
 	now        func() time.Time
 	tracer     Tracer
@@ -67,6 +70,7 @@ type Server struct {
 	routes     map[string]*route
 	keyHeaders []string
 	idHeaders  []string
+	foreign    []body.Edit // see foreignFields
 	reads      func(worker.Leg) wire.Reads
 	inputRooms sync.Pool // of *room
 	watcher    *watcher
@@ -86,7 +90,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	}
 	rooms := bootstrap.NewRooms(nil)
 	s := &Server{
-		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar, selection: d.Selection,
+		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar, selection: d.Selection, ring: d.Keys,
 		log: d.Log, now: d.Now, tracer: d.Tracer, reads: d.Reads, rooms: rooms, inputRooms: sync.Pool{New: func() any { return new(room) }},
 		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}), engineIDs: engineIDs{ask: d.MooncakeEngines, now: d.Now},
 	}
@@ -112,6 +116,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	}
 	s.buffers.left.Store(cfg.MaxBufferedBytes)
 	s.routes = s.routeTable()
+	s.foreign = foreignFields()
 	return s, nil
 }
 
@@ -165,7 +170,12 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer wg.Wait()
 	defer cut()
 	wg.Go(func() { s.watcher.run(base) })
-	checked := front.NewListener(l, front.Config{MaxHeadBytes: s.cfg.MaxHeaderBytes, WriteStall: s.cfg.WriteStall})
+	checked := front.NewListener(l, front.Config{
+		MaxHeadBytes: s.cfg.MaxHeaderBytes, WriteStall: s.cfg.WriteStall, TLS: s.cfg.TLS,
+		Insecure: func(client net.Addr, err error) {
+			s.log.Debug("no secure connection to a client", slog.String("client", client.String()), slog.Any("reason", err))
+		},
+	})
 	wg.Go(func() {
 		if err := checked.Run(base); err != nil {
 			s.log.Error("clients that leave are noticed late from now on", slog.Any("error", err))
