@@ -16,24 +16,25 @@ import (
 // exchange is one request on its way, from its bytes to its answer. It belongs to
 // the goroutine of its handler.
 type exchange struct {
-	srv      *Server
-	w        http.ResponseWriter // out, as all write to it
-	out      answer
-	ctx      life
-	route    *route // nil where the path has none
-	mode     Mode   // how the request is served
-	err      error  // what became of it, once it is concluded
-	query    query
-	id       string // the request's, once it is needed
-	plans    int    // that were made, or tried to be
-	attempt  int    // the one under way, from 1
-	last     bool   // it is the last one
-	headSent bool
-	noted    bool     // as one whose prompt decode computes
-	rewrite  rewriter // of the attempt's answer, nil in the usual case
-	timing   timing
-	watch    watch
-	unlink   func() bool // nil where the connection tells that the client leaves
+	srv       *Server
+	w         http.ResponseWriter // out, as all write to it
+	out       answer
+	ctx       life
+	route     *route // nil where the path has none
+	mode      Mode   // how the request is served
+	err       error  // what became of it, once it is concluded
+	query     query
+	id        string // the request's, once it is needed
+	plans     int    // that were made, or tried to be
+	attempt   int    // the one under way, from 1
+	last      bool   // it is the last one
+	headSent  bool
+	noted     bool     // as one whose prompt decode computes
+	permitted bool     // it has a permit
+	rewrite   rewriter // of the attempt's answer, nil in the usual case
+	timing    timing
+	watch     watch
+	unlink    func() bool // nil where the connection tells that the client leaves
 
 	mu      sync.Mutex // below it: what calls of several legs share
 	charged []worker.ID

@@ -62,6 +62,7 @@ type Server struct {
 	inputRooms sync.Pool // of *room
 	watcher    *watcher
 	buffers    buffers
+	permits    *permits // nil: any number of requests may run
 	targets    sync.Map // URL → *engine.Target
 	active     atomic.Int64
 	draining   atomic.Bool
@@ -95,6 +96,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		s.ranks = newMinRanks()
 	}
 	s.buffers.left.Store(cfg.MaxBufferedBytes)
+	s.permits = newPermits(cfg.Permits, m.http, d.Now)
 	s.routes = s.routeTable()
 	return s, nil
 }

@@ -31,6 +31,9 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	c.Mode = modeOf(cfg)
 	c.PD = sharingConfig(&cfg.Sharing)
 	c.LoadInterval = cfg.LoadMonitorInterval
+	c.Permits = ingress.PermitsConfig{
+		Max: cfg.Admission.MaxConcurrent, Queue: cfg.Admission.QueueSize, Wait: cfg.Admission.QueueTimeout, Rate: cfg.Admission.RatePerSecond,
+	}
 	c.Retry = ingress.Retry{
 		Attempts: cfg.Retry.Max, Initial: cfg.Retry.Initial, Max: cfg.Retry.MaxBackoff,
 		Multiplier: cfg.Retry.Multiplier, Jitter: cfg.Retry.Jitter,
