@@ -45,6 +45,8 @@ type exchange struct {
 	only   call
 	asked  wire.Select
 	fields [4]engine.Field // room for the request's
+
+	upload *upload // nil: the body is read
 }
 
 // open begins an exchange, and has it watched until close.
@@ -82,6 +84,17 @@ func (x *exchange) run(rt *route, r *http.Request) error {
 	if err := x.apart(rt, r); err != nil {
 		return err
 	}
+	if rt.counted {
+		path := x.bodyPath(r)
+		if path.unread() {
+			var err error
+			if path, err = x.passOn(rt, r, path); path.unread() {
+				x.srv.metrics.router.body(path)
+				return err
+			}
+		}
+		x.srv.metrics.router.body(path)
+	}
 	raw, held, err := x.read(rt, r)
 	defer x.srv.buffers.release(held)
 	if err != nil {
@@ -101,6 +114,9 @@ func (x *exchange) run(rt *route, r *http.Request) error {
 // givenUp is the outcome of a call whose context has ended: only a worker that let
 // the time pass is to blame.
 func (x *exchange) givenUp() worker.Outcome {
+	if x.upload.unfinished() {
+		return worker.Neutral // it waited for the client
+	}
 	if errors.Is(x.ctx.Err(), context.DeadlineExceeded) {
 		return worker.Failure
 	}

@@ -12,6 +12,7 @@ type routerMetrics struct {
 	upstream *prometheus.CounterVec // router_type, status_code, error_code
 	resends  *prometheus.CounterVec // router_type
 	bodies   *prometheus.CounterVec // path, reason
+	paths    [bodyPaths]prometheus.Counter
 
 	workerErrors *prometheus.CounterVec // worker_type, connection_mode, error_type
 	backoff      *prometheus.SummaryVec // attempt
@@ -19,7 +20,7 @@ type routerMetrics struct {
 
 func newRouterMetrics() *routerMetrics {
 	of := []string{"router_type", "backend_type", "connection_mode", "model", "endpoint"}
-	return &routerMetrics{
+	m := &routerMetrics{
 		requests: counterVec("smg_router_requests_total", "Requests to workers, each of a client's once.", append(of, "streaming")...),
 		duration: secondsVec("smg_router_request_duration_seconds", "From a request to the end of its answer, of those that were served.", of...),
 		errors:   counterVec("smg_router_request_errors_total", "Requests that were answered with an error.", append(of, "error_type")...),
@@ -34,7 +35,15 @@ func newRouterMetrics() *routerMetrics {
 			Help: "Waits before another attempt.",
 		}, []string{"attempt"}),
 	}
+	for p := range bodyPaths {
+		path, reason := p.labels()
+		m.paths[p] = m.bodies.WithLabelValues(path, reason)
+	}
+	return m
 }
+
+// body counts a request by how its body goes to its worker.
+func (m *routerMetrics) body(p bodyPath) { m.paths[p].Inc() }
 
 // collectors are all of them.
 func (m *routerMetrics) collectors() []prometheus.Collector {

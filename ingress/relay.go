@@ -146,6 +146,10 @@ func outcomeOf(status int) worker.Outcome {
 
 // broken ends the lease of an answer that ended in err, and words the error.
 func (x *exchange) broken(c *call, begun bool, err error) error {
+	if fault := x.upload.fault(); fault != nil {
+		c.end(worker.Neutral, false)
+		return fault
+	}
 	if x.ctx.Err() != nil {
 		c.end(x.givenUp(), false)
 		return contextProblem(&x.ctx, "the answer of worker "+c.pick.Worker.URL+" was awaited")
@@ -233,6 +237,7 @@ func (x *exchange) writeHead(resp *engine.Response, url string, sse bool, length
 	own := values[len(resp.Fields):]
 	own[0] = url
 	h["X-Smg-Routed-Worker-Id"] = own[:1:1]
+	x.upload.partial()
 	x.timing.headed = x.elapsed()
 	own[1] = x.timing.header(x.timing.headed)
 	if engines := h[timingHeader]; engines == nil {

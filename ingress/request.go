@@ -33,24 +33,17 @@ func (x *exchange) read(rt *route, r *http.Request) (b []byte, held int64, err e
 		forsake(x.w, r)
 		return nil, held, p
 	}
-	limit, flag := x.srv.cfg.MaxPayloadBytes, " (--max-payload-size)"
-	if rt.maxBody > 0 && rt.maxBody < limit {
-		limit, flag = rt.maxBody, ""
+	if p := x.unacceptable(rt, r); p != nil {
+		return refuse(p)
 	}
-	if rt.plain && !isJSON(r.Header.Get("Content-Type")) {
-		return refuse(&problem{status: http.StatusUnsupportedMediaType, form: text, message: "send the body with Content-Type: application/json"})
-	}
-	if r.ContentLength > limit {
-		return refuse(tooLarge(limit, flag))
-	}
+	limit, flag := x.limit(rt)
 	room := r.ContentLength
 	if room < 0 {
 		room = min(growBy, limit+1)
 	}
 	for {
 		if !x.srv.buffers.reserve(room) {
-			return refuse(gatewayProblem(http.StatusServiceUnavailable, "buffer_budget_exhausted",
-				"the memory for request bodies is used up (--max-buffered-bytes-total): try again later"))
+			return refuse(exhaustedBudget())
 		}
 		held += room
 		larger := append(x.srv.buffers.get(held), b...)
@@ -97,17 +90,23 @@ func (x *exchange) fill(r *http.Request, b *[]byte, room int) (whole bool, err e
 		case errors.Is(err, io.EOF):
 			return true, nil
 		case err != nil:
-			return false, x.unread(err)
+			return false, x.unreadable(err, x.watch.stalled.Load(), x.srv.cfg.BodyStall)
 		}
 	}
 	return r.ContentLength > 0, nil
 }
 
-// unread words why a body could not be read.
-func (x *exchange) unread(err error) error {
+// exhaustedBudget refuses a body for which there is no memory.
+func exhaustedBudget() *problem {
+	return gatewayProblem(http.StatusServiceUnavailable, "buffer_budget_exhausted",
+		"the memory for request bodies is used up (--max-buffered-bytes-total): try again later")
+}
+
+// unreadable words why a body could not be read to its end.
+func (x *exchange) unreadable(err error, stalled bool, stall time.Duration) error {
 	switch {
-	case x.watch.stalled.Load():
-		return gatewayProblem(http.StatusRequestTimeout, "request_body_stalled", "nothing came of the request body for %v", x.srv.cfg.BodyStall)
+	case stalled:
+		return gatewayProblem(http.StatusRequestTimeout, "request_body_stalled", "nothing came of the request body for %v", stall)
 	case errors.Is(x.ctx.Err(), context.DeadlineExceeded):
 		return contextProblem(&x.ctx, "the request body was read")
 	}

@@ -20,8 +20,8 @@ const sweepEvery = 400 * time.Millisecond
 // that where bytes of the client's are still unread or only its sending side is
 // closed. One sweep over all of them is cheaper than timers for each.
 type watcher struct {
-	requestTimeout, readStall, writeStall time.Duration
-	now                                   func() time.Time
+	requestTimeout, readStall, writeStall, uploadStall time.Duration
+	now                                                func() time.Time
 
 	mu    sync.Mutex
 	first *watch // of a ring without order
@@ -43,6 +43,8 @@ type watch struct {
 	sweeps    int
 	lastSteps uint32
 	lastMove  time.Time
+
+	upload atomic.Pointer[upload] // of a body that is passed on, nil in the usual case
 
 	next, prev *watch // guarded by watcher.mu
 
@@ -69,7 +71,7 @@ func (w *watch) progress() { w.steps.Add(1) }
 func (w *watch) ClientGone() { w.ctx.end(left) }
 
 func newWatcher(cfg Config, now func() time.Time) *watcher {
-	return &watcher{requestTimeout: cfg.RequestTimeout, readStall: cfg.BodyStall, writeStall: cfg.WriteStall, now: now}
+	return &watcher{requestTimeout: cfg.RequestTimeout, readStall: cfg.BodyStall, writeStall: cfg.WriteStall, uploadStall: cfg.Upload.Stall, now: now}
 }
 
 func (wa *watcher) add(w *watch) {
@@ -160,6 +162,9 @@ func (wa *watcher) look(w *watch, now time.Time) {
 		w.ctx.end(overdue)
 	case w.conn != nil && w.sweeps > 1 && w.conn.PeerGone():
 		w.ctx.end(left)
+	}
+	if u := w.upload.Load(); u != nil {
+		u.look(w, now, wa.uploadStall)
 	}
 	waits, steps := w.waits.Load(), w.steps.Load()
 	if waits == nothing || steps != w.lastSteps || w.lastMove.IsZero() {

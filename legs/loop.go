@@ -119,6 +119,7 @@ func announced(in policy.Inputs) wire.Reads {
 		{policy.ReadsImplicitKey, wire.ReadsImplicitKey},
 		{policy.ReadsPinnedKey, wire.ReadsPinnedKey},
 		{policy.ReadsConversationKey, wire.ReadsConversationKey},
+		{policy.NeedsText, wire.NeedsText},
 	} {
 		if in&x.in != 0 {
 			r |= x.r

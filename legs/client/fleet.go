@@ -135,6 +135,7 @@ func (c *Client) watchWorkers(ctx context.Context) error {
 type readiness struct {
 	ready          bool
 	healthy, total int
+	several        bool
 }
 
 // change has the readiness taken anew.
@@ -205,8 +206,18 @@ func (c *Client) takeReadiness() *readiness {
 			r.ready = false
 		}
 	}
+	models := 0
+	for p := range c.registry.Pools {
+		if p.Leg() == worker.Regular && p.Model() != "" {
+			models++
+		}
+	}
+	r.several = models > 1
 	return r
 }
+
+// Several says whether regular workers serve more than one model, from a snapshot.
+func (c *Client) Several() bool { return c.ready.Load().several }
 
 // Readiness is whether the fleet can serve, from a snapshot.
 func (c *Client) Readiness() (ready bool, healthy, total int) {

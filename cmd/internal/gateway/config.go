@@ -30,6 +30,7 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	c.RoutingKeyHeaders = cfg.RoutingKeyHeaders
 	c.Mode = modeOf(cfg)
 	c.PD = sharingConfig(&cfg.Sharing)
+	c.Upload = ingress.UploadConfig{MaxBuffered: cfg.Requests.MaxBuffered, Stall: cfg.Requests.BodyStall, Edited: cfg.Sharing.DPAware}
 	c.LoadInterval = cfg.LoadMonitorInterval
 	c.Permits = ingress.PermitsConfig{
 		Max: cfg.Admission.MaxConcurrent, Queue: cfg.Admission.QueueSize, Wait: cfg.Admission.QueueTimeout, Rate: cfg.Admission.RatePerSecond,
