@@ -21,7 +21,7 @@ func TestCLIEngines(t *testing.T) {
 		"66_stop_while_a_request_runs":           stopWhileServing,
 		"68_smg_is_killed":                       smgKilled,
 		"69_engines_die":                         enginesDie,
-		"70_engine_program_missing":              programMissing,
+		"engine_program_missing":                 programMissing,
 		"second_signal_does_not_wait":            secondSignalToServe,
 		"third_signal_kills_a_stubborn_engine":   thirdSignal,
 		"engines_that_end_while_they_are_needed": allEnginesDie,

@@ -39,7 +39,13 @@ func start(t *testing.T, name string, args ...string) *process {
 // startWith is start with more variables than those of a plain environment.
 func startWith(t *testing.T, env []string, name string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(program(name), args...), done: make(chan struct{})}
+	return startCommand(t, env, exec.Command(program(name), args...))
+}
+
+// startCommand is startWith for a command line that is not a program's alone.
+func startCommand(t *testing.T, env []string, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, done: make(chan struct{})}
 	// The race detector would let each process wait for a second when it ends.
 	p.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "SMG_") || strings.HasPrefix(v, "NO_COLOR=")
@@ -71,10 +77,10 @@ func startWith(t *testing.T, env []string, name string, args ...string) *process
 			<-p.done
 		}
 		if t.Failed() {
-			t.Logf("%s %s said:\n%s", name, strings.Join(args, " "), p.stderr())
+			t.Logf("%s said:\n%s", strings.Join(cmd.Args, " "), p.stderr())
 		}
 		if strings.Contains(p.stderr(), "DATA RACE") || strings.Contains(p.stderr(), "panic:") {
-			t.Errorf("%s has a race or a panic:\n%s", name, p.stderr())
+			t.Errorf("%s has a race or a panic:\n%s", cmd.Path, p.stderr())
 		}
 	})
 	return p

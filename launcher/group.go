@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
@@ -38,6 +37,7 @@ type Group struct {
 	console *Console
 	log     *slog.Logger
 	spawner *spawner
+	dog     *watchdog
 
 	wg sync.WaitGroup // every goroutine that Start began, the spawner's apart
 
@@ -77,8 +77,9 @@ func New(cfg Config, out io.Writer, log *slog.Logger) (*Group, error) {
 
 // Start finds the program and the ports, then starts the engines one after another
 // without waiting between them. It returns what was started, in that order: encode,
-// prefill, decode, each in rank order. When it fails, the engines that it had started are stopped again. It begins goroutines
-// that live until [Group.Stop]. It may be called once.
+// prefill, decode, each in rank order. When it fails, the engines that it had started are
+// stopped again. It begins goroutines, and the watchdog, that live until [Group.Stop]. It
+// may be called once.
 func (g *Group) Start() ([]Endpoint, error) {
 	endpoints, err := g.startAll()
 	if err != nil {
@@ -109,6 +110,7 @@ func (g *Group) startAll() ([]Endpoint, error) {
 		return nil, err
 	}
 	g.spawner = newSpawner()
+	g.dog = newWatchdog(g.cfg.Watchdog, g.cfg.StopTimeout, g.log)
 	endpoints := make([]Endpoint, 0, len(places))
 	for i, place := range places {
 		p, err := g.prepare(i, place)
@@ -129,34 +131,6 @@ func (g *Group) startAll() ([]Endpoint, error) {
 		endpoints = append(endpoints, p.endpoint())
 	}
 	return endpoints, nil
-}
-
-// preflight finds everything that can be wrong before the first start.
-func (g *Group) preflight() ([]Place, error) {
-	b, err := backendOf(g.cfg.Backend)
-	if err != nil {
-		return nil, err
-	}
-	if g.program, err = g.cfg.program(b); err != nil {
-		return nil, err
-	}
-	if b.modelFile {
-		if _, err := os.Stat(g.cfg.Model); err != nil {
-			return nil, &LaunchError{
-				what:   "the model file cannot be read",
-				detail: []string{"--model " + g.cfg.Model + ": " + errors.Unwrap(err).Error()},
-				hint:   "give --model the path of a GGUF file",
-			}
-		}
-	}
-	owned, err := g.cfg.owned(b)
-	if err != nil {
-		return nil, err
-	}
-	if dropped := g.cfg.dropped(owned); len(dropped) > 0 {
-		g.log.Warn("engine flags dropped, the launcher sets them itself", "flags", dropped)
-	}
-	return g.cfg.places(portFree)
 }
 
 // Endpoints returns the engines that were started, in the order of Start.

@@ -3,13 +3,11 @@
 package launcher
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,14 +39,14 @@ func TestCLI(t *testing.T) {
 	t.Run("67_ignores_sigterm", testIgnoresSigterm)
 	t.Run("68_launcher_killed", testLauncherKilled)
 	t.Run("69_engines_die_while_running", testEnginesDie)
+	t.Run("70_not_installed_in_the_interpreter", testNotInstalled)
 	t.Run("71_command_lines_of_roles", testRoleCommandLines)
 	t.Run("71_ports_of_roles", testRolePorts)
 	t.Run("71_roles_run", testRolesRun)
+	t.Run("81_credentials_of_engines", testSecrets)
 }
 
 func TestField(t *testing.T) {
-	t.Run("LS-01_no_orphans", testIgnoresSigterm)
-	t.Run("LS-02_launcher_killed", testLauncherKilled)
 	t.Run("LS-03_startup_timeout", func(t *testing.T) {
 		t.Run("timeout", testStartupTimeout)
 		t.Run("exit", testExitDuringStart)
@@ -226,7 +224,7 @@ func testStartupTimeout(t *testing.T) {
 	if !strings.Contains(out.String(), `engine 1  loading… 0.`) || !strings.Contains(out.String(), `last: "loading weights"`) {
 		t.Errorf("no progress line:\n%s", out.String())
 	}
-	if strings.Contains(out.String(), "engine 0  loading") {
+	if _, after, _ := strings.Cut(out.String(), "engine 0  ready"); strings.Contains(after, "engine 0  loading") {
 		t.Errorf("a ready engine is reported as loading:\n%s", out.String())
 	}
 }
@@ -374,38 +372,5 @@ func TestRunEndsWithContext(t *testing.T) {
 	}
 	if !running(g.Endpoints()[0].PID) {
 		t.Error("watching has stopped the engine")
-	}
-}
-
-// testLauncherKilled kills a launcher process hard and looks at its engines.
-func testLauncherKilled(t *testing.T) {
-	t.Parallel()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), launcherEnv+"=1")
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var pids []int
-	lines := bufio.NewScanner(stdout)
-	for lines.Scan() && lines.Text() != "up" {
-		pid, err := strconv.Atoi(lines.Text())
-		if err != nil {
-			t.Fatal(err)
-		}
-		pids = append(pids, pid)
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // killed
-	if len(pids) != 2 {
-		t.Fatalf("the launcher started %d engines", len(pids))
-	}
-	for _, pid := range pids {
-		eventually(t, "the engine is gone", func() bool { return !running(pid) })
 	}
 }

@@ -25,12 +25,20 @@ import (
 const fakeEnv = "LAUNCHER_FAKE_ENGINE"
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == watchArg {
+		limit, err := time.ParseDuration(os.Args[2])
+		if err != nil {
+			panic(err)
+		}
+		Watch(os.NewFile(3, "pipe"), limit)
+		os.Exit(0)
+	}
 	if behaviour := os.Getenv(fakeEnv); behaviour != "" {
 		fakeEngine(behaviour)
 		os.Exit(0)
 	}
-	if dir := os.Getenv(launcherEnv); dir != "" {
-		fakeLauncher(dir)
+	if behaviour := os.Getenv(launcherEnv); behaviour != "" {
+		fakeLauncher(behaviour)
 		os.Exit(0)
 	}
 	goleak.VerifyTestMain(m)
@@ -71,6 +79,10 @@ func fakeEngine(behaviour string) {
 		case "ignore":
 			signal.Ignore(syscall.SIGTERM)
 			fmt.Println("ignoring")
+		case "await": // until there is such a file
+			for _, err := os.Stat(arg); err != nil; _, err = os.Stat(arg) {
+				time.Sleep(5 * time.Millisecond)
+			}
 		case "child": // a helper in the same group that does as arg says
 			c := exec.Command(os.Args[0])
 			c.Env = append(os.Environ(), fakeEnv+"="+strings.ReplaceAll(arg, ",", " "), "SMG_WORKER_RANK=helper")
@@ -114,12 +126,22 @@ func fakeEngine(behaviour string) {
 	}
 }
 
-// launcherEnv switches the test binary into a launcher that is killed hard.
+// watchArg switches the test binary into a watchdog.
+const watchArg = "watch"
+
+// launcherEnv switches the test binary into a launcher that is killed hard. Its value
+// is what the engines do.
 const launcherEnv = "LAUNCHER_FAKE_LAUNCHER"
 
-// fakeLauncher starts an engine, says its pid and waits to be killed.
-func fakeLauncher(_ string) {
-	cfg := testConfig(2, "serve hang")
+// launcherPortEnv is the first port of its engines.
+const launcherPortEnv = "LAUNCHER_FAKE_PORT"
+
+// fakeLauncher starts two engines with a watchdog, says their pids and waits to be
+// killed.
+func fakeLauncher(behaviour string) {
+	cfg := testConfig(2, behaviour)
+	cfg.BasePort, _ = strconv.Atoi(os.Getenv(launcherPortEnv))
+	cfg.Watchdog, cfg.StopTimeout = []string{os.Args[0], watchArg}, 500*time.Millisecond
 	g, err := New(cfg, os.Stderr, discardLog())
 	if err != nil {
 		panic(err)

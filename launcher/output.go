@@ -94,6 +94,15 @@ func pump(r *os.File, emit func(line string)) error {
 	}
 }
 
+// hiding returns what takes the secrets of an engine's command line out of what it
+// writes.
+func hiding(argv []string) func(line string) string {
+	if m := maskOf(argv); m != nil {
+		return m.Replace
+	}
+	return func(line string) string { return line }
+}
+
 // lineWriter returns the function that passes one line of p on.
 func (c Config) lineWriter(p *Process, console *Console, file *os.File) func(line string) {
 	switch {

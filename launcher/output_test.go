@@ -159,16 +159,29 @@ func TestReportKeepsTheLastLines(t *testing.T) {
 func TestConsole(t *testing.T) {
 	var out buffer
 	c := NewConsole(&out, true)
+	width := 20
+	c.size = func() (int, int) { return width, 24 }
+	write := func(line string) {
+		if _, err := c.Write([]byte(line + "\n")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const one, two = "\r" + clearBelow, "\r\x1b[1A" + clearBelow
+	write("first")
 	c.setStatus("loading 1 s")
-	if _, err := c.Write([]byte("a line\n")); err != nil {
-		t.Fatal(err)
-	}
+	write("a line")
 	c.setStatus("loading 1 s") // no change, no output
-	c.setStatus("")
-	if _, err := c.Write([]byte("another\n")); err != nil {
-		t.Fatal(err)
-	}
-	want := clearLine + "loading 1 s" + clearLine + "a line\nloading 1 s" + clearLine + "another\n"
+	c.setStatus("loading 2 s", "another one that is long")
+	write("between")
+	width = 10 // each line of the block takes two rows now
+	c.setStatus("x")
+	c.setStatus()
+	write("last")
+	want := "first\n" +
+		"loading 1 s" + one + "a line\nloading 1 s" +
+		one + "loading 2 s\r\nanother one that i…" +
+		two + "between\nloading 2 s\r\nanother one that i…" +
+		"\r\x1b[3A" + clearBelow + "x" + one + "last\n"
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
 	}
@@ -177,30 +190,97 @@ func TestConsole(t *testing.T) {
 	}
 }
 
+func TestClip(t *testing.T) {
+	tests := []struct {
+		name, in string
+		n        int
+		want     string
+	}{
+		{"fits", "abcd", 4, "abcd"},
+		{"cut", "abcde", 4, "abc…"},
+		{"wide", "模型模型", 6, "模型…"},
+		{"wide fits", "模型", 4, "模型"},
+		{"bar", "███████", 4, "███…"},
+		{"no room", "abc", 1, "…"},
+		{"nothing", "", 0, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := clip(tt.in, tt.n); got != tt.want {
+				t.Errorf("%q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestStatusLineOnATerminal(t *testing.T) {
 	t.Parallel()
 	var out buffer
-	cfg := testConfig(2, "hang")
+	loaded := filepath.Join(t.TempDir(), "loaded")
+	cfg := testConfig(maxShown+3, "rank0:await="+loaded+" rank0:serve hang")
 	cfg.LoadingInterval = 20 * time.Millisecond
 	g := launch(t, cfg, NewConsole(&out, true), discardLog())
 	done := make(chan error, 1)
 	go func() { done <- g.WaitReady(t.Context()) }()
-	waitFor(t, &out, clearLine+"engine 0  loading… 0.", 2)
-	waitFor(t, &out, "(and 1 more)", 2)
+	waitFor(t, &out, "engine 0  loading… ", 2)
+	waitFor(t, &out, "\r\nengine 7  loading… ", 2)
+	waitFor(t, &out, "\r\nand 3 more\r\x1b[8A"+clearBelow+"engine 0  loading", 1)
+	if err := os.WriteFile(loaded, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, &out, "engine 0  ready after", 1)
+	waitFor(t, &out, "\r\nand 2 more", 2)
 	g.Kill()
 	if err := <-done; !errors.Is(err, ErrStopped) {
 		t.Errorf("got %v, want ErrStopped", err)
 	}
-	got := out.String()
-	last := got[strings.LastIndex(got, clearLine)+len(clearLine):]
-	if last != "" {
+	_, after, _ := strings.Cut(out.String(), "engine 0  ready after")
+	_, after, _ = strings.Cut(after, "\n") // the block as it was is drawn behind it
+	_, after, _ = strings.Cut(after, clearBelow)
+	if strings.Contains(after, "engine 0") {
+		t.Errorf("an engine that is ready is shown as loading: %q", after)
+	}
+	if last := after[strings.LastIndex(after, clearBelow)+len(clearBelow):]; last != "" {
 		t.Errorf("a status line is left: %q", last)
+	}
+}
+
+// TestSmallTerminal: the block never fills the window.
+func TestSmallTerminal(t *testing.T) {
+	t.Parallel()
+	var out buffer
+	cfg := testConfig(5, "hang")
+	cfg.LoadingInterval = 20 * time.Millisecond
+	c := NewConsole(&out, true)
+	c.size = func() (int, int) { return 20, 5 }
+	g := launch(t, cfg, c, discardLog())
+	done := make(chan error, 1)
+	go func() { done <- g.WaitReady(t.Context()) }()
+	waitFor(t, &out, "engine 0  loading……\r\nengine 1  loading……\r\nand 3 more", 2)
+	g.Kill()
+	<-done
+}
+
+// TestNoBlockOverRawOutput: what engines write themselves must not be overwritten.
+func TestNoBlockOverRawOutput(t *testing.T) {
+	t.Parallel()
+	var out buffer
+	cfg := testConfig(1, "say=here hang")
+	cfg.LoadingInterval, cfg.Log = 20*time.Millisecond, LogRaw
+	g := launch(t, cfg, NewConsole(&out, true), discardLog())
+	done := make(chan error, 1)
+	go func() { done <- g.WaitReady(t.Context()) }()
+	waitFor(t, &out, "loading… ", 2)
+	g.Kill()
+	<-done
+	if strings.Contains(out.String(), "\x1b") {
+		t.Errorf("control sequences: %q", out.String())
 	}
 }
 
 func TestHints(t *testing.T) {
 	tests := []struct{ name, line, want string }{
-		{"module", "ModuleNotFoundError: No module named 'sglang'", "not installed"},
+		{"module", "ModuleNotFoundError: No module named 'sglang'", "--engine-python"},
 		{"memory", "torch.OutOfMemoryError: CUDA out of memory. Tried", "the device is full"},
 		{"port", "OSError: [Errno 98] Address already in use", "--worker-base-port"},
 		{"llama.cpp port", "srv start: couldn't bind HTTP server socket, hostname: 127.0.0.1", "--worker-base-port"},

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -83,12 +82,7 @@ func (g *Group) prepare(index int, place Place) (*Process, error) {
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.SysProcAttr = sessionAttr()
-	cmd.Env = append(append([]string(nil), g.cfg.Environ...),
-		"PYTHONUNBUFFERED=1",
-		"SMG_WORKER_RANK="+strconv.Itoa(index),
-		"SMG_WORKER_PORT="+strconv.Itoa(place.Port),
-	)
-	cmd.Env = append(cmd.Env, place.environ()...)
+	cmd.Env = append(inherited(g.cfg.Environ), g.cfg.additions(place)...)
 	log := g.log.With("engine", place.Rank)
 	if place.Role != worker.Regular {
 		log = g.log.With("role", place.Role.String(), "engine", place.Rank)
@@ -119,6 +113,7 @@ func (g *Group) start(p *Process) error {
 		return err
 	}
 	p.started = time.Now()
+	g.dog.add(p.PID())
 	g.wg.Go(func() { g.follow(p) })
 	return nil
 }
@@ -146,10 +141,12 @@ func (g *Group) startPiped(p *Process) error {
 		return errors.Join(fmt.Errorf("starting %s: %w", p.name, err), r.Close(), closeFile(file))
 	}
 	p.output = r
+	hide := hiding(p.argv)
 	emit := g.cfg.lineWriter(p, g.console, file)
 	g.wg.Go(func() {
 		defer close(p.drained)
 		err := pump(r, func(line string) {
+			line = hide(line)
 			p.tail.add(line)
 			emit(line)
 		})
@@ -202,6 +199,7 @@ func (g *Group) followHelpers(p *Process) {
 		now := time.Now()
 		switch {
 		case empty:
+			g.dog.remove(p.PID())
 			return
 		case now.After(giveUpAt):
 			p.log.Error("helpers of an engine would not die", "pgid", p.PID())

@@ -3,14 +3,18 @@ package launcher
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
-// progress reports the engines that are loading: on a terminal as one status line,
-// elsewhere a line for each every LoadingInterval.
+// maxShown is how many engines the block on a terminal shows.
+const maxShown = 8
+
+// progress reports the engines that are loading: on a terminal as a block with a line
+// for each, elsewhere a line for each every LoadingInterval.
 func (w *wait) progress(ctx context.Context) {
-	gap := w.g.cfg.LoadingInterval
-	if w.g.console.terminal && !w.g.cfg.JSON {
+	gap, block := w.g.cfg.LoadingInterval, w.g.showsBlock()
+	if block {
 		gap = min(gap, time.Second)
 	}
 	tick := time.NewTicker(gap)
@@ -22,18 +26,48 @@ func (w *wait) progress(ctx context.Context) {
 		case <-w.all:
 			return
 		case <-tick.C:
-			w.g.reportLoading(w.waiting())
+			w.mu.Lock() // an engine that has become ready is not reported as loading
+			if block {
+				w.showLocked()
+			} else {
+				w.g.reportLoading(w.waitingLocked())
+			}
+			w.mu.Unlock()
 		}
 	}
 }
 
+// showsBlock says whether there is a terminal that nobody else writes to.
+func (g *Group) showsBlock() bool {
+	return g.console.terminal && !g.cfg.JSON && g.cfg.Log != LogRaw
+}
+
+// showLocked shows the engines that are not ready yet on the terminal. w.mu is held.
+func (w *wait) showLocked() {
+	waiting := w.waitingLocked()
+	_, height := w.g.console.size()
+	n := min(len(waiting), maxShown, max(1, height-3)) // the block has to fit
+	lines := make([]string, 0, n+1)
+	for _, s := range waiting[:n] {
+		lines = append(lines, loadingLine(s.p))
+	}
+	if more := len(waiting) - n; more > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", more))
+	}
+	w.shown = true
+	w.g.console.setStatus(lines...)
+}
+
 // reportStart tells that p was started.
 func (g *Group) reportStart(p *Process) {
-	p.log.Debug("engine command", "argv", p.argv)
+	p.log.Debug("engine command", "argv", redactArgs(p.argv))
 	if g.cfg.JSON {
 		log := p.log
 		if port := p.place.BootstrapPort; port != 0 {
 			log = log.With("bootstrap_port", port)
+		}
+		if gpus := p.place.GPUs; len(gpus) > 0 {
+			log = log.With("gpus", strings.Join(gpus, ","))
 		}
 		log.Info("engine started", "backend", g.cfg.Backend, "host", g.cfg.Host, "port", p.place.Port, "pid", p.PID())
 		return
@@ -41,6 +75,9 @@ func (g *Group) reportStart(p *Process) {
 	line := fmt.Sprintf("%s  pid %d  port %d", p.name, p.PID(), p.place.Port)
 	if port := p.place.BootstrapPort; port != 0 {
 		line += fmt.Sprintf("  bootstrap %d", port)
+	}
+	if gpus := p.place.GPUs; len(gpus) > 0 {
+		line += "  GPU " + strings.Join(gpus, ",")
 	}
 	if p.logFile != "" {
 		line += "  log " + p.logFile
@@ -60,16 +97,6 @@ func (g *Group) reportReady(p *Process) {
 
 // reportLoading tells which engines are not ready yet.
 func (g *Group) reportLoading(waiting []waitState) {
-	if len(waiting) == 0 {
-		return
-	}
-	first := loadingLine(waiting[0].p)
-	if more := len(waiting) - 1; more > 0 {
-		first += fmt.Sprintf("  (and %d more)", more)
-	}
-	if !g.cfg.JSON && g.console.setStatus(first) {
-		return
-	}
 	for _, s := range waiting {
 		if g.cfg.JSON {
 			s.p.log.Info("engine loading", "seconds", time.Since(s.p.started).Seconds())
@@ -87,17 +114,11 @@ func loadingLine(p *Process) string {
 	return line
 }
 
-// clip keeps a status line on one line.
-func clip(s string, n int) string {
-	r := []rune(s)
-	if len(r) <= n {
-		return s
-	}
-	return string(r[:n-1]) + "…"
-}
-
-// inSeconds has a decimal where whole seconds would say nothing.
+// inSeconds has decimals where whole seconds would say nothing.
 func inSeconds(d time.Duration) string {
+	if d < time.Second {
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	}
 	if d < 10*time.Second {
 		return fmt.Sprintf("%.1f s", d.Seconds())
 	}

@@ -31,6 +31,7 @@ type wait struct {
 	mu     sync.Mutex
 	states []waitState // in the order of the start
 	left   int
+	shown  bool // as a block on a terminal
 }
 
 // WaitReady returns when every engine has answered GET /health with 200. All are
@@ -61,7 +62,7 @@ func (g *Group) WaitReady(ctx context.Context) error {
 		return nil
 	}
 	err := w.run(ctx)
-	g.console.setStatus("")
+	g.console.setStatus()
 	return err
 }
 
@@ -103,9 +104,14 @@ func (w *wait) watch(ctx context.Context, p *Process) error {
 	return w.g.exitError(p, "ended during start-up", ErrExited)
 }
 
+// firstProbes is the pause between the first two probes; it doubles up to the interval.
+// An engine that is quick to start is not to be waited for longer than it takes.
+const firstProbes = 20 * time.Millisecond
+
 // probe asks p until it is ready.
 func (w *wait) probe(ctx context.Context, p *Process) {
-	for {
+	longest := w.g.cfg.ProbeInterval
+	for gap := min(firstProbes, longest); ; gap = min(2*gap, longest) {
 		ready, said := w.ask(ctx, p)
 		if ctx.Err() != nil {
 			return
@@ -117,7 +123,7 @@ func (w *wait) probe(ctx context.Context, p *Process) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(w.g.cfg.ProbeInterval):
+		case <-time.After(gap):
 		}
 	}
 }
@@ -158,6 +164,9 @@ func (w *wait) note(p *Process, ready bool, said string) {
 	}
 	w.states[p.index].ready = true
 	w.g.reportReady(p)
+	if w.shown {
+		w.showLocked()
+	}
 	if w.left--; w.left == 0 {
 		close(w.all)
 	}
@@ -167,5 +176,10 @@ func (w *wait) note(p *Process, ready bool, said string) {
 func (w *wait) waiting() []waitState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.waitingLocked()
+}
+
+// waitingLocked is waiting with w.mu held.
+func (w *wait) waitingLocked() []waitState {
 	return slices.DeleteFunc(slices.Clone(w.states), func(s waitState) bool { return s.ready })
 }

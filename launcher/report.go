@@ -85,7 +85,9 @@ func enginesInWords(waiting []waitState) string {
 	return strings.Join(names, ", ")
 }
 
-func commandDetail(argv []string) []string { return []string{"command: " + shellJoin(argv)} }
+func commandDetail(argv []string) []string {
+	return []string{"command: " + shellJoin(redactArgs(argv))}
+}
 
 func (g *Group) outputDetail(p *Process, lines []string) []string {
 	switch {
@@ -121,7 +123,7 @@ func shellJoin(argv []string) string {
 // case, selects it.
 func hints() []hint {
 	return []hint{
-		{[]string{"no module named"}, "the engine is not installed in the Python that runs it: install it there"},
+		{[]string{"no module named"}, "the engine is not installed in the Python that runs it: install it there, or name another with --engine-python"},
 		{[]string{"error while loading shared libraries"}, "a library of the engine is missing: install it, or add its folder to LD_LIBRARY_PATH"},
 		{[]string{"out of memory"}, "the device is full: choose a smaller model, a smaller context, or fewer engines"},
 		{[]string{"already in use", "bootstrap-port"}, "something else took the port: give another --bootstrap-base-port"},

@@ -43,8 +43,8 @@ func (g *Group) Kill() {
 
 // Stop ends all engines: SIGTERM to their groups, up to StopTimeout for all of them
 // together, SIGKILL to the groups that are left, up to ReapTimeout to see them go.
-// It returns after every goroutine that Start began, except those of an engine that
-// would not die, which its error names. Every later call returns the same.
+// It returns after every goroutine that Start began, and the watchdog, except those of an
+// engine that would not die, which its error names. Every later call returns the same.
 func (g *Group) Stop() error {
 	g.Terminate()
 	g.startMu.Lock() // a Start under way has noticed, no engine is added any more
@@ -66,7 +66,7 @@ func (g *Group) Stop() error {
 		defer reap.Stop()
 		g.awaitGone(procs, reap.C, nil)
 	}
-	g.console.setStatus("")
+	g.console.setStatus()
 	g.stopErr = g.cleanUp(procs)
 	close(g.stopped)
 	return g.stopErr
@@ -107,6 +107,7 @@ func (g *Group) cleanUp(procs []*Process) error {
 			}
 		}
 	}
+	g.dog.stop(g.cfg.ReapTimeout)
 	if faults == nil {
 		g.wg.Wait()
 		if g.spawner != nil {

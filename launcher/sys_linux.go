@@ -25,6 +25,9 @@ func serviceAttr() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
+// detachedAttr starts a child in a session of its own, which outlives this process.
+func detachedAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
+
 // awaitExit returns when the child has exited, without reaping it: until it is
 // reaped its number cannot belong to anybody else.
 func awaitExit(cmd *exec.Cmd) {

@@ -15,6 +15,8 @@ func sessionAttr() *syscall.SysProcAttr { return nil }
 
 func serviceAttr() *syscall.SysProcAttr { return nil }
 
+func detachedAttr() *syscall.SysProcAttr { return nil }
+
 func awaitExit(cmd *exec.Cmd) { _ = cmd.Wait() }
 
 func signalGroup(pgid int, _ syscall.Signal) error {

@@ -9,10 +9,12 @@ import (
 )
 
 // sessionAttr starts a child in a new session. There is no parent-death signal
-// here: engines survive a launcher that is killed hard.
+// here: only the watchdog ends engines whose launcher is killed.
 func sessionAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
 func serviceAttr() *syscall.SysProcAttr { return sessionAttr() }
+
+func detachedAttr() *syscall.SysProcAttr { return sessionAttr() }
 
 // awaitExit returns when the child has exited. It reaps it as well, so a group
 // signal that comes right after may be late.

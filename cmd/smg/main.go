@@ -19,6 +19,9 @@ func main() { os.Exit(run(os.Args[1:])) }
 
 // run is the program without its exit.
 func run(args []string) int {
+	if len(args) > 0 && args[0] == watchCommand {
+		return watchEngines(args[1:])
+	}
 	cmd, code := terminal.Read("smg", "", args)
 	if cmd == nil {
 		return code

@@ -149,7 +149,7 @@ func launchTable() []Def {
 		},
 		{
 			Name: "no-color", Kind: Bool, Presence: []string{"NO_COLOR"}, Group: groupLogs, In: everyProcess,
-			Help: "No colours on a terminal either.",
+			Help: "No colours and no status lines on a terminal either.",
 			set:  setBool(func(s *Serve) *bool { return &s.NoColor }),
 		},
 		{

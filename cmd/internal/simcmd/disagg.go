@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -45,7 +46,7 @@ func disaggFlags() []cli.Flag {
 		&cli.BoolFlag{Category: media, Name: "ec-strict", Usage: "vllm: fail requests whose embeddings no encoder has, instead of encoding them"},
 		&cli.BoolFlag{Category: media, Name: "encoder-only", Usage: "sglang: encode media for other engines, and answer no chats"},
 		&cli.BoolFlag{Category: media, Name: "language-only", Usage: "sglang: leave media to the engines of --encoder-urls"},
-		&cli.StringSliceFlag{Category: media, Name: "encoder-urls", Usage: "sglang: `URL` of an encoder; may be repeated or hold several, separated by commas"},
+		&cli.StringSliceFlag{Category: media, Name: "encoder-urls", Usage: "sglang: `URL` of an encoder; others may follow, as arguments or after commas"},
 		&cli.DurationFlag{Category: media, Name: "encoder-timeout", Value: d.EncoderTimeout, Usage: "sglang: real `TIME` that a request waits for its embeddings"},
 		&cli.StringFlag{Category: media, Name: "encoder-transfer-backend", Value: zmqToScheduler, Usage: "sglang: `BACKEND` by which embeddings go from engine to engine; there is only this one"},
 		&cli.IntFlag{Category: media, Name: "media-tokens", Value: d.MediaTokens, Usage: "prefill `TOKENS` that encoding one medium costs"},
@@ -88,6 +89,31 @@ func disaggConfig(c *cli.Context, cfg *simhttp.Config) error {
 		return err
 	}
 	return ecTransferConfig(c.String("ec-transfer-config"), d)
+}
+
+// joined has the URLs behind --encoder-urls in one argument, since SGLang takes them
+// as several.
+func joined(args []string) []string {
+	const name = "encoder-urls"
+	var out []string
+	for i := 0; i < len(args); i++ {
+		out = append(out, args[i])
+		if args[i] == "--" {
+			return append(out, args[i+1:]...)
+		}
+		if strings.TrimLeft(args[i], "-") != name || !strings.HasPrefix(args[i], "-") {
+			continue
+		}
+		end := i + 1
+		for end < len(args) && !strings.HasPrefix(args[end], "-") {
+			end++
+		}
+		if end > i+1 {
+			out = append(out, strings.Join(args[i+1:end], ","))
+			i = end - 1
+		}
+	}
+	return out
 }
 
 // kvTransferConfig reads the members of vLLM's KVTransferConfig that matter

@@ -29,11 +29,12 @@ type Console struct {
 
 // NewConsole is standard error, with the flags of cfg for logs.
 func NewConsole(cfg *flags.Launch) Console {
-	terminal := term.IsTerminal(int(os.Stderr.Fd()))
-	out := launcher.NewConsole(os.Stderr, terminal && !cfg.LogJSON)
+	// Control sequences, if somebody is there who understands and wants them.
+	controls := term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb" && !cfg.NoColor && os.Getenv("NO_COLOR") == ""
+	out := launcher.NewConsole(os.Stderr, controls && !cfg.LogJSON)
 	return Console{
 		Console: out, Log: logging.New(out, cfg.LogLevel, cfg.LogJSON), JSON: cfg.LogJSON,
-		Color: terminal && !cfg.NoColor && os.Getenv("NO_COLOR") == "",
+		Color: controls,
 	}
 }
 

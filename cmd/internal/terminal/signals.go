@@ -7,14 +7,17 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+
+	"smg/cmd/internal/service"
 )
 
-// Signals is how Ctrl-C and SIGTERM reach a command: the first ends its context,
-// the second hurries it, the third ends the process at once.
+// Signals is how Ctrl-C, SIGTERM and the end of the terminal reach a command: the first
+// ends its context, the second hurries it, the third ends the process at once.
 type Signals struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	ch     chan os.Signal
+	broken chan os.Signal
 	log    *slog.Logger
 
 	mu     sync.Mutex
@@ -23,11 +26,20 @@ type Signals struct {
 	third  []func()
 }
 
-// WatchSignals takes the signals over until Stop is called.
+// WatchSignals takes the signals over until Stop is called. A terminal that ends is
+// nothing to a process that was started with nohup. That nobody reads standard error any
+// more ends nothing either: whoever read it may have gone along with the terminal.
 func WatchSignals(log *slog.Logger) *Signals {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Signals{ctx: ctx, cancel: cancel, ch: make(chan os.Signal, 4), log: log} // 4: no signal is lost while one is handled
-	signal.Notify(s.ch, syscall.SIGINT, syscall.SIGTERM)
+	s := &Signals{ctx: ctx, cancel: cancel, ch: make(chan os.Signal, 4), broken: make(chan os.Signal, 1), log: log} // 4: no signal is lost while one is handled; 1: nobody hears it
+	all := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		all = append(all, syscall.SIGHUP)
+	}
+	signal.Notify(s.ch, all...)
+	if !service.IsChild() { // a child's output ends with its parent
+		signal.Notify(s.broken, syscall.SIGPIPE) // so that it does not end the process
+	}
 	go s.handle()
 	return s
 }
@@ -54,6 +66,7 @@ func (s *Signals) Code() int {
 // Stop gives the signals back.
 func (s *Signals) Stop() {
 	signal.Stop(s.ch)
+	signal.Stop(s.broken)
 	close(s.ch)
 	s.cancel()
 }
