@@ -142,6 +142,9 @@ func (c *call) dropped() error {
 	return errLegDropped
 }
 
+// isLeg says whether others have a part in the request.
+func (c *call) isLeg() bool { return c.leg() != worker.Regular }
+
 // leg is the leg that the call serves.
 func (c *call) leg() worker.Leg { return c.lease.Leg }
 

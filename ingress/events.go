@@ -130,6 +130,12 @@ func eventData(event []byte) []byte {
 	return data
 }
 
+// wholeEvent is the first event of a stream, if a piece has all of it.
+func wholeEvent(piece []byte) []byte {
+	var s border
+	return piece[:max(0, s.find(piece))]
+}
+
 // firstEvent reads on until the first event of a stream is whole, or has become so
 // long that it says nothing of interest. It returns what has come.
 func firstEvent(resp source, piece []byte) (come []byte, event []byte, err error) {
@@ -153,26 +159,6 @@ func firstEvent(resp source, piece []byte) (come []byte, event []byte, err error
 		}
 	}
 	return come, nil, nil
-}
-
-// rest reads an answer that is no stream on, as long as that is not much: one that
-// breaks off then has not begun for the client.
-func rest(resp source, length int64, piece []byte) (come []byte, err error) {
-	const enough = 64 << 10
-	if resp.Ended() || len(piece) >= enough || length > enough {
-		return piece, nil
-	}
-	come = append(come, piece...)
-	for len(come) < enough && !resp.Ended() {
-		if piece, err = resp.Next(); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = nil // the next read says so again
-			}
-			return come, err
-		}
-		come = append(come, piece...)
-	}
-	return come, nil
 }
 
 // hasDone says whether a piece of a stream ends it: "data: [DONE]" at the begin of a

@@ -46,7 +46,10 @@ type exchange struct {
 	asked  wire.Select
 	fields [4]engine.Field // room for the request's
 
-	upload *upload // nil: the body is read
+	upload *upload  // nil: the body is read
+	raw    []byte   // the body as it came, nil once nobody needs it
+	held   int64    // that it takes of the budget
+	handed *request // what decode is sent, where another one may be after it
 }
 
 // open begins an exchange, and has it watched until close.
@@ -95,20 +98,35 @@ func (x *exchange) run(rt *route, r *http.Request) error {
 		}
 		x.srv.metrics.router.body(path)
 	}
-	raw, held, err := x.read(rt, r)
-	defer x.srv.buffers.release(held)
+	var err error
+	x.raw, x.held, err = x.read(rt, r)
+	defer func() {
+		x.srv.buffers.release(x.held)
+		x.held = 0
+	}()
 	if err != nil {
 		return err
 	}
-	if err = x.parse(rt, r, raw); err != nil {
+	if err = x.parse(rt, r, x.raw); err != nil {
 		return err
 	}
 	err = x.attempts(rt, r)
+	x.dropBody(&x.only) // not where a panic leaves the engine's client with it
+	return err
+}
+
+// dropBody gives the memory of the request's body back once nobody needs it any more:
+// the last call that it was for, c, has it, and there is no other attempt.
+func (x *exchange) dropBody(c *call) {
 	x.srv.scatter(&x.query)
 	x.asked = wire.Select{}
-	x.query.bytes, x.query.body, x.only.sent.Body = nil, body.Body{}, nil
-	x.srv.buffers.put(raw) // not where a panic leaves the engine's client with it
-	return err
+	x.query.bytes, x.query.body, c.sent.Body = nil, body.Body{}, nil
+	if x.handed != nil {
+		x.handed.body = nil
+	}
+	x.srv.buffers.put(x.raw)
+	x.srv.buffers.release(x.held)
+	x.raw, x.held = nil, 0
 }
 
 // givenUp is the outcome of a call whose context has ended: only a worker that let

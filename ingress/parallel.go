@@ -171,6 +171,9 @@ func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun t
 		return err
 	}
 	defer resp.Close()
+	if resp.Sent() {
+		c.sent.Body = nil
+	}
 	if resp.Status >= 300 {
 		return x.refused(c, resp)
 	}
