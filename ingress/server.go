@@ -61,6 +61,7 @@ type Server struct {
 	reads      func(worker.Leg) wire.Reads
 	inputRooms sync.Pool // of *room
 	watcher    *watcher
+	paused     func(time.Duration) time.Duration // nil: waits before another attempt are as long as they are; tests shorten them
 	buffers    buffers
 	permits    *permits // nil: any number of requests may run
 	targets    sync.Map // URL → *engine.Target
