@@ -329,9 +329,11 @@ func TestFieldStreams(t *testing.T) {
 		if r := g.do(chat(large(image))); r.status != 200 || len(e.last(t).body) != image {
 			t.Errorf("%d, %d bytes of %d at the engine", r.status, len(e.last(t).body), image)
 		}
-		over := large(image + 1)
-		g.do(chat(over)[:1000]).fails(t, 413, "request_body_too_large")
-		g.do("POST /v1/chat/completions HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n"+chunk(over)+lastOne).fails(t, 413, "request_body_too_large")
+		const limit = 100_000
+		small := start(t, []string{url}, withConfig(func(c *Config) { c.MaxPayloadBytes = limit }))
+		over := large(limit + 1)
+		small.do(chat(over)).fails(t, 413, "request_body_too_large")
+		small.do("POST /v1/chat/completions HTTP/1.1\r\nHost: g\r\nTransfer-Encoding: chunked\r\n\r\n"+chunk(over)+lastOne).fails(t, 413, "request_body_too_large")
 		if e.requests() != 1 {
 			t.Errorf("%d requests at the engine", e.requests())
 		}
