@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"reflect"
@@ -111,7 +112,7 @@ func (r *Registrar) rediscover(ctx context.Context, id worker.ID, k *known) erro
 		return nil
 	}
 	s.RegisteredAt = old.RegisteredAt
-	s.Conflict = r.conflict(s)
+	s.Conflict = cmp.Or(unsupported(s), r.conflict(s))
 	r.mu.Unlock()
 	if reflect.DeepEqual(s, old) {
 		return nil

@@ -92,8 +92,13 @@ func (r *Registrar) run(ctx context.Context, j *job) {
 			hurried = unstored
 		}
 		if msg != last {
-			log.Warn("worker is not answering", slog.String("reason", msg), slog.Duration("next_try", wait),
-				slog.String("hint", "start it, or correct its URL"))
+			if errors.Is(err, errTaken) {
+				log.Warn("worker is not registered", slog.String("reason", msg), slog.Duration("next_try", wait),
+					slog.String("hint", "correct the legs of this command line, or give fleets that have nothing to do with each other a --cluster each"))
+			} else {
+				log.Warn("worker is not answering", slog.String("reason", msg), slog.Duration("next_try", wait),
+					slog.String("hint", "start it, or correct its URL"))
+			}
 			last = msg
 		}
 		r.note(j, false, last)
@@ -152,6 +157,12 @@ func (r *Registrar) try(ctx context.Context, j *job) error {
 		return err
 	}
 	for _, s := range ranks {
+		r.mu.Lock()
+		err := r.taken(s)
+		r.mu.Unlock()
+		if err != nil {
+			return err
+		}
 		warning := r.mooncake(ctx, s)
 		if err := r.register(ctx, j, s); err != nil {
 			return fmt.Errorf("%w: %w", errUnstored, err)

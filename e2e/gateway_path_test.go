@@ -3,9 +3,11 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"smg/sim/simctl"
 	"smg/sim/simtest"
@@ -167,8 +169,76 @@ func unreadBodies(t *testing.T, topology ...string) {
 	if got := gauges(t, g.metrics, "smg_router_request_body_path_total")[`{path="streamed",reason="retry_forfeited"}`]; got != 4 {
 		t.Errorf("%v bodies were passed on", got)
 	}
+	t.Run("47_a_client_leaves", func(t *testing.T) { leaves(t, g, engines) })
 	if a := do(t, http.MethodPost, g.url+chatPath, "{"); a.status/100 != 4 { // the engine's own word
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	g.stop(0)
+}
+
+// leaves has a client leave before its answer, and in the midst of it.
+func leaves(t *testing.T, g *gateway, engines []*simtest.Engine) {
+	running := func() (n float64) {
+		for _, v := range gauges(t, g.metrics, "smg_worker_requests_active") {
+			n += v
+		}
+		return n
+	}
+	for name, rule := range map[string]simctl.Rule{
+		"before its answer": {Hold: true},
+		"in the midst":      {Stream: &simctl.StreamFault{Gap: simctl.Duration(time.Minute)}},
+	} {
+		rule.Match.Path = chatPath
+		for _, e := range engines {
+			if err := e.Reset(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := e.SetFaults(t.Context(), simctl.Faults{Record: true, Rules: []simctl.Rule{rule}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.url+chatPath, strings.NewReader(chatWith(`,"stream":true`)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if resp, err := http.DefaultClient.Do(req); err == nil {
+				_, _ = io.ReadAll(resp.Body)
+				resp.Body.Close()
+			}
+		}()
+		await(t, "the request to run", func() bool { return running() == 1 })
+		var of *simtest.Engine
+		await(t, "an engine to have it", func() bool {
+			for _, e := range engines {
+				records, err := e.Records(t.Context(), chatPath)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(records) == 1 {
+					of = e
+				}
+			}
+			return of != nil
+		})
+		left := time.Now()
+		leave()
+		<-ended
+		await(t, "its count to fall", func() bool { return running() == 0 })
+		await(t, "the engine to be left", func() bool {
+			records, err := of.Records(t.Context(), chatPath)
+			return err == nil && len(records) == 1 && !records[0].CallerClosed.IsZero()
+		})
+		if took := time.Since(left); took > 5*time.Second { // a second, and what a busy machine adds
+			t.Errorf("%s: the engine was left after %v", name, took)
+		}
+	}
+	for _, e := range engines {
+		if err := e.SetFaults(t.Context(), simctl.Faults{}); err != nil {
+			t.Fatal(err)
+		}
+	}
 }

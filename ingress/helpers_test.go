@@ -179,7 +179,8 @@ type fakeFleet struct {
 
 	pairing   *worker.Pairing
 	several   atomic.Bool
-	alone     bool     // decode workers can serve requests by themselves
+	alone     bool // decode workers can serve requests by themselves
+	aliases   map[string]string
 	elsewhere sync.Map // IDs of workers that do not serve what they are asked for
 }
 
@@ -208,6 +209,11 @@ func (f *fakeFleet) Outdated(_ worker.Leg, id worker.ID, epoch uint64) bool {
 func (f *fakeFleet) Alone(string) bool { return f.alone }
 
 func (f *fakeFleet) Several() bool { return f.several.Load() }
+
+func (f *fakeFleet) Canonical(name string) (string, bool) {
+	id, ok := f.aliases[name]
+	return id, ok
+}
 
 func (f *fakeFleet) Pairing(string) *worker.Pairing { return f.pairing }
 

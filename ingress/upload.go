@@ -78,12 +78,12 @@ func (p bodyPath) unread() bool { return p == byForfeit || p == byForward }
 func (x *exchange) bodyPath(r *http.Request) bodyPath {
 	cfg := &x.srv.cfg
 	switch {
+	case cfg.Multi:
+		return bySelection
 	case x.mode == PD:
 		return byPD
 	case x.mode == EPD:
 		return byEPD
-	case cfg.Multi:
-		return bySelection
 	}
 	reads := x.srv.reads(worker.Regular)
 	switch {

@@ -33,6 +33,7 @@ func disaggFlags() []cli.Flag {
 		&cli.StringFlag{Category: among, Name: "kv-side-channel-host", EnvVars: []string{"VLLM_NIXL_SIDE_CHANNEL_HOST"}, DefaultText: "the address it listens on", Usage: "vllm: `HOST` that consumers are told"},
 		&cli.BoolFlag{Category: among, Name: "kv-correlate", Usage: "vllm: hand KV only to a request of the same id, as versions before 0.13 do"},
 		&cli.BoolFlag{Category: among, Name: "tokens-only", Usage: "vllm: answer /abort_requests"},
+		&cli.BoolFlag{Category: among, Name: "refuse-bootstrap-lists", Usage: "sglang: refuse lists of rooms for one prompt with several answers, as some versions do"},
 		&cli.DurationFlag{Category: among, Name: "bootstrap-timeout", Value: d.BootstrapTimeout, Usage: "real `TIME` that two engines wait to meet"},
 		&cli.DurationFlag{Category: among, Name: "waiting-timeout", Value: d.WaitingTimeout, Usage: "real `TIME` that an engine waits for KV after that"},
 		&cli.DurationFlag{Category: among, Name: "kv-lease", Value: d.Lease, Usage: "vllm: real `TIME` that KV is kept for whoever fetches it"},
@@ -71,6 +72,7 @@ func disaggConfig(c *cli.Context, cfg *simhttp.Config) error {
 	d.SideChannelPort = c.Int("kv-side-channel-port")
 	d.SideChannelHost = c.String("kv-side-channel-host")
 	d.Correlate, d.TokensOnly = c.Bool("kv-correlate"), c.Bool("tokens-only")
+	d.RefuseLists = c.Bool("refuse-bootstrap-lists")
 	d.BootstrapTimeout = c.Duration("bootstrap-timeout")
 	d.WaitingTimeout = c.Duration("waiting-timeout")
 	d.Lease = c.Duration("kv-lease")
