@@ -91,7 +91,7 @@ func (x *exchange) run(rt *route, r *http.Request) error {
 		path := x.bodyPath(r)
 		if path.unread() {
 			var err error
-			if path, err = x.passOn(rt, r, path); path.unread() {
+			if path, err = x.passOn(rt, r, path); path.unread() || err != nil {
 				x.srv.metrics.router.body(path)
 				return err
 			}

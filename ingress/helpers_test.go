@@ -208,7 +208,12 @@ func (f *fakeFleet) Outdated(_ worker.Leg, id worker.ID, epoch uint64) bool {
 
 func (f *fakeFleet) Alone(string) bool { return f.alone }
 
-func (f *fakeFleet) Several() bool { return f.several.Load() }
+func (f *fakeFleet) Sole() (model string, several bool) {
+	if several = f.several.Load(); !several {
+		model = "m"
+	}
+	return model, several
+}
 
 func (f *fakeFleet) Canonical(name string) (string, bool) {
 	id, ok := f.aliases[name]

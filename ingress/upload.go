@@ -91,7 +91,7 @@ func (x *exchange) bodyPath(r *http.Request) bodyPath {
 		return byKeyOverride
 	case reads&wire.NeedsText != 0 && !hinted(r.Header):
 		return byPolicy
-	case x.srv.fleet.Several():
+	case x.ambiguous():
 		return byModels
 	case cfg.Upload.Edited:
 		return byWorker
@@ -116,8 +116,8 @@ func hinted(h http.Header) bool {
 }
 
 // passOn has a body passed on that nobody reads, in one attempt, with a worker that is
-// chosen by the request's head. Where that cannot be, it returns why the body is read
-// after all; nothing of it is gone then.
+// chosen by the request's head. Where that cannot be and there is no error, it returns
+// why the body is read after all; nothing of it is gone then.
 func (x *exchange) passOn(rt *route, r *http.Request, why bodyPath) (bodyPath, error) {
 	if p := x.unacceptable(rt, r); p != nil {
 		forsake(x.w, r)
@@ -131,8 +131,14 @@ func (x *exchange) passOn(rt *route, r *http.Request, why bodyPath) (bodyPath, e
 	x.timing.begin(x.elapsed())
 	plan, err := x.plan(rt, nil)
 	if err != nil {
-		if p := (*problem)(nil); errors.As(err, &p) && p.retryable {
-			return byNobody, nil
+		p := (*problem)(nil)
+		again := errors.As(err, &p) && p.retryable
+		if again && why == byForfeit {
+			return byNobody, nil // and tried again
+		}
+		if again {
+			why = byNobody
+			x.exhausted(p.leg, rt)
 		}
 		forsake(x.w, r)
 		return why, err
@@ -141,7 +147,7 @@ func (x *exchange) passOn(rt *route, r *http.Request, why bodyPath) (bodyPath, e
 	case x.rankOf(plan.Decode).known:
 		plan.release()
 		return byWorker, nil
-	case x.srv.fleet.Several():
+	case x.ambiguous():
 		plan.release()
 		return byModels, nil
 	}
@@ -209,4 +215,16 @@ func (x *exchange) limit(rt *route) (limit int64, flag string) {
 		limit, flag = rt.maxBody, ""
 	}
 	return limit, flag
+}
+
+// ambiguous says whether a request that names no model could mean several.
+func (x *exchange) ambiguous() bool {
+	_, several := x.srv.fleet.Sole()
+	return several
+}
+
+// sole is what a request means that names no model, for messages.
+func (x *exchange) sole() string {
+	model, _ := x.srv.fleet.Sole()
+	return model
 }

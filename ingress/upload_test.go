@@ -175,8 +175,8 @@ func TestGatewayBodies(t *testing.T) {
 		g := start(t, nil, unread(1, 0))
 		g.selector.err = worker.ErrUnavailable
 		g.do(chat(chatBody)).fails(t, 503, "no_available_workers")
-		if got := g.paths(); got != "buffered no_available_worker 1" {
-			t.Errorf("%q", got)
+		if got := g.paths(); got != "buffered no_available_worker 1" || len(g.selector.asks) != 1 {
+			t.Errorf("%q, %d selections", got, len(g.selector.asks))
 		}
 		g.selector.err = worker.ErrOverloaded
 		g.do(chat(chatBody)).fails(t, 503, "worker_overload_protection_shed")

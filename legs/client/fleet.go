@@ -135,6 +135,7 @@ func (c *Client) watchWorkers(ctx context.Context) error {
 type readiness struct {
 	ready          bool
 	healthy, total int
+	sole           string // the only model of regular workers
 	several        bool
 }
 
@@ -206,18 +207,25 @@ func (c *Client) takeReadiness() *readiness {
 			r.ready = false
 		}
 	}
-	models := 0
 	for p := range c.registry.Pools {
-		if p.Leg() == worker.Regular && p.Model() != "" {
-			models++
+		if p.Leg() != worker.Regular || p.Model() == "" {
+			continue
 		}
+		if r.sole != "" {
+			r.sole, r.several = "", true
+			break
+		}
+		r.sole = p.Model()
 	}
-	r.several = models > 1
 	return r
 }
 
-// Several says whether regular workers serve more than one model, from a snapshot.
-func (c *Client) Several() bool { return c.ready.Load().several }
+// Sole is the only model that regular workers serve, "" if there is none or several are,
+// from a snapshot.
+func (c *Client) Sole() (model string, several bool) {
+	r := c.ready.Load()
+	return r.sole, r.several
+}
 
 // Readiness is whether the fleet can serve, from a snapshot.
 func (c *Client) Readiness() (ready bool, healthy, total int) {
