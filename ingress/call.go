@@ -27,7 +27,10 @@ type call struct {
 	cached  []byte          // of prefill's prompt, as its answer says
 	share   *share          // of which it is a part, nil for a call of its own
 	ended   bool
-	unmet   bool // there was no connection: the worker has seen nothing
+	unmet   bool  // there was no connection: the worker has seen nothing
+	waits   bool  // for a worker with room, as long as the operator allows
+	urgent  bool  // others wait in line, and it does not
+	units   int32 // sequences, 0 for one
 }
 
 // end ends the lease, once. A worker is charged with one failure of a request at

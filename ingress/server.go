@@ -56,6 +56,7 @@ type Server struct {
 	complaints complaints
 	encodeless atomic.Bool     // media go to prefill workers, see fallback
 	remote     sync.Once       // it was told that decode cannot compute prompts
+	crowded    sync.Once       // it was told that requests wait for decode workers
 	trailing   sync.WaitGroup  // calls that outlive their requests for a moment
 	life       context.Context //nolint:containedctx // of trailing calls: it ends with Run
 	end        context.CancelFunc

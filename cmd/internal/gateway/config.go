@@ -44,7 +44,10 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 
 // sharingConfig is what the flags of table_pd.go decide about the API.
 func sharingConfig(s *flags.Sharing) ingress.PDConfig {
-	return ingress.PDConfig{LocalPrefill: s.LocalPrefill, EncodeOnPrefill: s.EncodeOnPrefill(), SplitAnswers: s.SplitAnswers(), MinTokens: s.MinTokens}
+	return ingress.PDConfig{
+		LocalPrefill: s.LocalPrefill, EncodeOnPrefill: s.EncodeOnPrefill(), SplitAnswers: s.SplitAnswers(), MinTokens: s.MinTokens,
+		MaxRooms: s.MaxRooms, AdmissionWait: s.AdmissionWait,
+	}
 }
 
 // modeOf is the mode in the API's terms.

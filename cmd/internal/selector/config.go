@@ -40,6 +40,7 @@ func New(cfg *flags.Launch, leg worker.Leg, policyName string, replica worker.Re
 	c := legs.Config{
 		Cluster: cluster, Leg: leg, Replica: replica, Build: version.String(),
 		Policy: cfg.PolicyConfig(policyName), Keeper: keeperConfig(cfg), Loads: loadConfig(cfg), Endpoint: cfg.HealthCheckEndpoint,
+		Rooms: legs.Rooms{Bound: leg == worker.Decode, Most: cfg.Sharing.MaxRooms},
 	}
 	if shared {
 		c.Settle = worker.Settle
