@@ -69,8 +69,9 @@ type Server struct {
 	watcher    *watcher
 	paused     func(time.Duration) time.Duration // nil: waits before another attempt are as long as they are; tests shorten them
 	buffers    buffers
-	permits    *permits // nil: any number of requests may run
-	targets    sync.Map // URL → *engine.Target
+	permits    *permits  // nil: any number of requests may run
+	targets    sync.Map  // URL → *engine.Target
+	forgetter  Forgetter // of targets, nil where there is nothing to let go of
 	active     atomic.Int64
 	draining   atomic.Bool
 	ranks      *minRanks     // nil: the ranks that were picked
@@ -98,6 +99,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 			s.keyHeaders = append(s.keyHeaders, h)
 		}
 	}
+	s.forgetter, _ = d.Dispatcher.(Forgetter)
 	s.life, s.end = context.WithCancel(context.Background())
 	if cfg.PD.MinTokens && cfg.Mode != Regular {
 		s.ranks = newMinRanks()
@@ -158,7 +160,9 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer wg.Wait()
 	defer cut()
 	wg.Go(func() { s.watcher.run(base) })
-	wg.Go(func() { s.forgetting(base) })
+	if s.forgetter != nil {
+		wg.Go(func() { s.forgetting(base, s.forgetter) })
+	}
 	checked := front.NewListener(l, front.Config{MaxHeadBytes: s.cfg.MaxHeaderBytes, WriteStall: s.cfg.WriteStall})
 	wg.Go(func() {
 		if err := checked.Run(base); err != nil {

@@ -15,11 +15,7 @@ type Forgetter interface{ Forget(t *engine.Target) }
 const forgetEvery = 30 * time.Second
 
 // forgetting lets go of them until ctx ends.
-func (s *Server) forgetting(ctx context.Context) {
-	f, ok := s.dispatcher.(Forgetter)
-	if !ok {
-		return
-	}
+func (s *Server) forgetting(ctx context.Context, f Forgetter) {
 	t := time.NewTicker(forgetEvery)
 	defer t.Stop()
 	for {
