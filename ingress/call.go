@@ -87,6 +87,10 @@ func (c *call) address(q request) (*engine.Target, error) {
 		c.end(worker.Neutral, true)
 		return nil, gatewayProblem(http.StatusInternalServerError, "internal_error", "worker %s cannot be called: %v", url, err)
 	}
+	if q.fields, err = c.x.srv.authorized(q.fields, c.pick.Worker); err != nil {
+		c.end(worker.Neutral, true)
+		return nil, gatewayProblem(http.StatusInternalServerError, "internal_error", "worker %s cannot be called: %v", url, err)
+	}
 	if c.pick.Worker.Runtime == worker.VLLM {
 		q.fields = c.x.rankOf(c).header(q.fields)
 	}

@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -110,6 +111,9 @@ type Config struct {
 	LoadInterval time.Duration
 	// RoutingKeyHeaders are read in order for a routing key; lower case.
 	RoutingKeyHeaders []string
+
+	// TLS is what the API is served by, nil for plain HTTP.
+	TLS *tls.Config
 
 	Auth    AuthConfig
 	Permits PermitsConfig

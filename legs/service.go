@@ -21,7 +21,7 @@ import (
 
 // Prober asks a worker whether it is well. It is safe for concurrent use.
 type Prober interface {
-	Health(ctx context.Context, url, endpoint string) error
+	Health(ctx context.Context, s *worker.Spec, endpoint string) error
 }
 
 // Identifier is a [Prober] that can tell the processes behind a worker's URL apart. It

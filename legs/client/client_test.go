@@ -24,7 +24,7 @@ import (
 
 type wellProber struct{}
 
-func (wellProber) Health(context.Context, string, string) error { return nil }
+func (wellProber) Health(context.Context, *worker.Spec, string) error { return nil }
 
 // fleet is a client and the selector of its one leg, on a bus of their own.
 type fleet struct {

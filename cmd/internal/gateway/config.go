@@ -5,17 +5,30 @@ import (
 
 	"smg/bootstrap"
 	"smg/cmd/internal/flags"
+	"smg/cmd/internal/keys"
 	"smg/ingress"
 	"smg/worker"
 )
 
-func registrarConfig(cfg *flags.Launch) bootstrap.Config {
+// registrarConfig is what is to be registered. The workers of the command line have the
+// API's key for theirs.
+func registrarConfig(cfg *flags.Launch, ring *keys.Ring) (bootstrap.Config, error) {
+	all := candidates(cfg)
+	for i := range all {
+		s, err := bootstrap.SpecOf(all[i].URL, all[i].Leg)
+		if err != nil {
+			return bootstrap.Config{}, err
+		}
+		if all[i].SealedKey, err = ring.Seal(s, string(cfg.Auth.APIKey)); err != nil {
+			return bootstrap.Config{}, fmt.Errorf("worker %s: %w", s.URL, err)
+		}
+	}
 	return bootstrap.Config{
-		Workers:  candidates(cfg),
+		Workers:  all,
 		Endpoint: cfg.HealthCheckEndpoint, ProbeTimeout: cfg.HealthCheckTimeout, DisableHealth: cfg.DisableHealthCheck, DPAware: cfg.Sharing.DPAware,
 		Delay: cfg.WorkerStartupDelay, Interval: cfg.WorkerStartupCheckInterval, Timeout: cfg.WorkerStartupTimeout,
 		Retry: cfg.HealthCheckInterval,
-	}
+	}, nil
 }
 
 func ingressConfig(cfg *flags.Launch) ingress.Config {
@@ -35,6 +48,7 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	c.Permits = ingress.PermitsConfig{
 		Max: cfg.Admission.MaxConcurrent, Queue: cfg.Admission.QueueSize, Wait: cfg.Admission.QueueTimeout, Rate: cfg.Admission.RatePerSecond,
 	}
+	c.Auth = ingress.RequireKey(string(cfg.Auth.APIKey))
 	c.Retry = ingress.Retry{
 		Attempts: cfg.Retry.Max, Initial: cfg.Retry.Initial, Max: cfg.Retry.MaxBackoff,
 		Multiplier: cfg.Retry.Multiplier, Jitter: cfg.Retry.Jitter,
