@@ -166,7 +166,7 @@ func (p *scrape) worker(w *worker.Worker, load *engineLoad) {
 	}
 	p.shown[url] = true
 	health, vetoed := 0.0, 0.0
-	if w.Record.Status == worker.Ready {
+	if w.Status() == worker.Ready {
 		health = 1
 	}
 	if w.Record.Overloaded {

@@ -12,7 +12,7 @@ type Census struct {
 
 func (c *Census) add(w *Worker, by int) {
 	c.Workers += by
-	if w.Record.Status == Ready {
+	if w.Status() == Ready {
 		c.Ready += by
 	}
 	if w.Record.Keeper == 0 {

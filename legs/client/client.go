@@ -59,7 +59,10 @@ type Deps struct {
 	Heard func(worker.ID, *worker.Spec)
 	// Process, if not nil, is told of every process that is new behind a worker's URL, as
 	// its keeper says. It must not block.
-	Process    func(id worker.ID, epoch uint64, p worker.Process)
+	Process func(id worker.ID, epoch uint64, p worker.Process)
+	// Failed, if not nil, is told of workers that do not get well again, and again as
+	// long as they are registered.
+	Failed     func(id worker.ID)
 	Local      []Local
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
@@ -73,6 +76,7 @@ type Client struct {
 	workers  *bus.Bucket[worker.ID, worker.Spec]
 	told     func(worker.ID, *worker.Spec)
 	process  func(worker.ID, uint64, worker.Process)
+	failed   func(worker.ID)
 	log      *slog.Logger
 	now      func() time.Time
 	plans    *worker.Plans
@@ -124,6 +128,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 		registry: worker.NewRegistry(worker.NewFold(), 0),
 		told:     d.Heard,
 		process:  d.Process,
+		failed:   d.Failed,
 		changed:  make(chan struct{}, 1),
 		joined:   make(chan struct{}),
 		listed:   make(chan struct{}),
@@ -143,6 +148,9 @@ func New(cfg Config, d Deps) (*Client, error) {
 	}
 	if c.process == nil {
 		c.process = func(worker.ID, uint64, worker.Process) {}
+	}
+	if c.failed == nil {
+		c.failed = func(worker.ID) {}
 	}
 	c.ready.Store(&readiness{})
 	for _, l := range cfg.Legs {

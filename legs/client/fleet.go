@@ -76,6 +76,14 @@ func (c *Client) onState(leg worker.Leg, m *wire.Records) (whole bool) {
 		whole = whole && records[i].Follows(held)
 	}
 	c.registry.InstallAll(records)
+	for i := range records {
+		if records[i].Status != worker.Failed {
+			continue
+		}
+		if held, _ := c.registry.Record(records[i].Worker); held.Status == worker.Failed {
+			c.failed(records[i].Worker)
+		}
+	}
 	c.change()
 	if len(corrections) > 0 {
 		c.tell(c.cfg.Cluster.State(leg), &corrections)

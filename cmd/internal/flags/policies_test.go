@@ -113,8 +113,8 @@ func policyLines() []lineCase {
 
 // testAliases is case 19, with an alias for each flag that has one.
 func testAliases(t *testing.T) {
-	canonical := strings.Fields("--cache-threshold 0.6 --balance-abs-threshold 8 --balance-rel-threshold 1.2 --max-idle-secs 300 --routing-key-override --eviction-interval 60")
-	aliases := strings.Fields("--cache-match-threshold 0.6 --spill-abs-threshold 8 --spill-rel-threshold 1.2 --sticky-key-idle-secs 300 --sticky-sessions --eviction-interval-secs 60")
+	canonical := strings.Fields("--cache-threshold 0.6 --balance-abs-threshold 8 --balance-rel-threshold 1.2 --max-idle-secs 300 --routing-key-override --eviction-interval 60 --remove-unhealthy-workers")
+	aliases := strings.Fields("--cache-match-threshold 0.6 --spill-abs-threshold 8 --spill-rel-threshold 1.2 --sticky-key-idle-secs 300 --sticky-sessions --eviction-interval-secs 60 --worker-auto-recovery")
 	want := must(t, nil, append([]string{"launch"}, canonical...)...).Launch
 	if diff := cmp.Diff(want, must(t, nil, append([]string{"launch"}, aliases...)...).Launch); diff != "" {
 		t.Error(diff)

@@ -14,7 +14,7 @@ func registrarConfig(cfg *flags.Launch) bootstrap.Config {
 		Workers:  candidates(cfg),
 		Endpoint: cfg.HealthCheckEndpoint, ProbeTimeout: cfg.HealthCheckTimeout, DisableHealth: cfg.DisableHealthCheck, DPAware: cfg.Sharing.DPAware,
 		Delay: cfg.WorkerStartupDelay, Interval: cfg.WorkerStartupCheckInterval, Timeout: cfg.WorkerStartupTimeout,
-		Retry: cfg.HealthCheckInterval,
+		Retry: cfg.HealthCheckInterval, Settle: cfg.Models.DrainSettle, RemoveFailed: cfg.Models.RemoveUnhealthy,
 	}
 }
 

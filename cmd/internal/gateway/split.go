@@ -84,6 +84,9 @@ func hearProcesses(ctx context.Context, conn *bus.Conn, cluster wire.Cluster, le
 		bus.Join(subs, conn, cluster.State(leg), func(m *wire.Records) {
 			for i := range *m {
 				registrar.Process((*m)[i].Worker, (*m)[i].Epoch, (*m)[i].Process)
+				if (*m)[i].Status == worker.Failed {
+					registrar.Failed((*m)[i].Worker)
+				}
 			}
 		})
 	}
