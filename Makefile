@@ -103,6 +103,10 @@ test-real: build .venv-real/.done ## a real model on two llama.cpp servers behin
 test-vllm: build .venv-vllm/.done ## a real vLLM on the CPU behind the gateway, prefill/decode with NIXL too; 3 GB of downloads, not part of CI
 	.venv-vllm/bin/python -B -m pytest -q -rs test/vllm
 
+.PHONY: engine-help
+engine-help: ## record the help of the engines that are installed here (test/engines/record.sh), and fail where it differs
+	PYTHON="$(PYTHON)" sh test/engines/record.sh
+
 .venv-python/.done: python/tests/requirements.txt
 	rm -rf .venv-python
 	$(PYTHON) -m venv .venv-python

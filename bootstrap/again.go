@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"reflect"
@@ -121,7 +122,7 @@ func (r *Registrar) rediscover(ctx context.Context, id worker.ID, k *known) erro
 		return errReplaced // somebody has changed it meanwhile
 	}
 	s.RegisteredAt, s.Revision, s.DrainingSince = old.RegisteredAt, old.Revision, old.DrainingSince
-	s.Conflict = r.conflict(s)
+	s.Conflict = cmp.Or(unsupported(s), r.conflict(s))
 	r.mu.Unlock()
 	if reflect.DeepEqual(s, old) {
 		return nil

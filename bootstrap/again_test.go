@@ -99,7 +99,7 @@ func TestAskedForHoldsInAnotherProcess(t *testing.T) {
 		p.becomes(toldAt(9002, "m"), nil)
 		r.Process(id, 2, worker.Process{ID: 2, BootstrapPort: 9002})
 		pass(time.Second)
-		if s := m.now[id]; s.BootstrapPort != 8998 || s.BootstrapSource != "api" || s.Labels[portLabel] != "9002" {
+		if s := m.now[id]; s.BootstrapPort != 8998 || s.BootstrapSource != "spec" || s.Labels[portLabel] != "9002" {
 			t.Errorf("stored as %+v", s)
 		}
 	})

@@ -18,8 +18,11 @@ const sharedLabel = "shared_bootstrap"
 // address. Ranks of one engine are told apart by their number.
 func sameAddress(at address, a, b *worker.Spec) bool {
 	other, ok := addressOf(a)
-	return ok && at == other && a.Base() != b.Base() && (a.Labels[sharedLabel] != "true" || b.Labels[sharedLabel] != "true")
+	return ok && at == other && a.Base() != b.Base() && (!Shares(a) || !Shares(b))
 }
+
+// Shares says whether a worker may have the bootstrap address of others.
+func Shares(s *worker.Spec) bool { return s.Labels[sharedLabel] == "true" }
 
 // mooncake is the connector whose prefill engines are met at a port of their own where
 // nothing else is said.
@@ -93,7 +96,7 @@ func (r *Registrar) owners() owners {
 			all[at] = of
 		}
 		of[0].add(s)
-		if s.Labels[sharedLabel] != "true" {
+		if !Shares(s) {
 			of[1].add(s)
 		}
 	}
@@ -108,7 +111,7 @@ func (all owners) conflict(s *worker.Spec) string {
 		return ""
 	}
 	of := all[at][0]
-	if s.Labels[sharedLabel] == "true" {
+	if Shares(s) {
 		of = all[at][1]
 	}
 	first := of.first
@@ -192,6 +195,11 @@ func (r *Registrar) settle(ctx context.Context) {
 func (r *Registrar) tell(s *worker.Spec) {
 	if s.Conflict == "" {
 		r.log.Info("worker may be chosen: nobody else has its bootstrap address any more", slog.String("worker", s.URL))
+		return
+	}
+	if misplaced(s) != "" {
+		r.log.Warn("worker will not be chosen", slog.String("worker", s.URL), slog.String("reason", s.Conflict),
+			slog.String("hint", "register it for the leg that its engine was started for, or start the engine with another --disaggregation-mode"))
 		return
 	}
 	if unsupported(s) != "" {

@@ -36,7 +36,7 @@ func TestBootstrapConflict(t *testing.T) {
 
 // prefill makes a worker one that decode meets at p:8998.
 func prefill(s *worker.Spec) {
-	s.Leg, s.BootstrapHost, s.BootstrapPort, s.BootstrapSource = worker.Prefill, "p", 8998, "api"
+	s.Leg, s.BootstrapHost, s.BootstrapPort, s.BootstrapSource = worker.Prefill, "p", 8998, "spec"
 }
 
 func rank(s *worker.Spec) {

@@ -95,8 +95,11 @@ func (r *Registrar) run(ctx context.Context, j *job) {
 			hurried = unstored
 		}
 		if msg != last {
-			log.Warn("worker is not answering", slog.String("reason", msg), slog.Duration("next_try", wait),
-				slog.String("hint", "start it, or correct its URL"))
+			what, hint := "worker is not answering", "start it, or correct its URL"
+			if errors.Is(err, errTaken) {
+				what, hint = "worker is not registered", "correct the legs of this command line, or give fleets that have nothing to do with each other a --cluster each"
+			}
+			log.Warn(what, slog.String("reason", msg), slog.Duration("next_try", wait), slog.String("hint", hint))
 			last = msg
 		}
 		r.note(j, false, last)
@@ -157,6 +160,12 @@ func (r *Registrar) try(ctx context.Context, j *job) error {
 		return err
 	}
 	for _, s := range ranks {
+		r.mu.Lock()
+		err := r.taken(s)
+		r.mu.Unlock()
+		if err != nil {
+			return err
+		}
 		warning := r.mooncake(ctx, s)
 		register := r.register
 		if j.kind == UpdateWorker {

@@ -29,6 +29,7 @@ func TestWhatIsAskedForHolds(t *testing.T) {
 			name: "what is found counts where nothing is asked for", found: sglang,
 			want: func(s *worker.Spec) {
 				s.Runtime, s.Models, s.Labels = worker.SGLang, []worker.Model{{ID: "m"}}, sglang.Labels
+				s.Conflict = misplaced(s)
 			},
 		},
 		{

@@ -33,7 +33,7 @@ func (r *Registrar) mooncake(ctx context.Context, s *worker.Spec) (warning strin
 	case err == nil:
 		s.KVConnector = cmp.Or(s.KVConnector, worker.MooncakeFound)
 		if s.KVEngineID == "" {
-			s.KVEngineID = engineOf(engines, s)
+			s.KVEngineID = EngineOf(engines, s)
 		}
 	case !named:
 		return "" // another connector, which has no use for the port
@@ -50,9 +50,13 @@ func (r *Registrar) mooncake(ctx context.Context, s *worker.Spec) (warning strin
 	return strings.Join(notes, "; ")
 }
 
-// engineOf is the id of the worker's own rank, without what names the rank, or of the
-// engine where it has one rank only.
-func engineOf(engines map[int]string, s *worker.Spec) string {
+// MooncakePort is where a vLLM prefill worker with Mooncake is met.
+func MooncakePort(s *worker.Spec) uint16 { return cmp.Or(s.BootstrapPort, DefaultPort) }
+
+// EngineOf is the id of the worker's own rank, of those that a bootstrap server has told,
+// without what names the rank, or of the engine where it has one rank only. It is "" where
+// that is not known.
+func EngineOf(engines map[int]string, s *worker.Spec) string {
 	if s.DPSize > 1 {
 		return strings.TrimSuffix(engines[s.DPRank], "_dp"+strconv.Itoa(s.DPRank))
 	}

@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"fmt"
+	"iter"
 	"log/slog"
 	"net/netip"
 	"net/url"
@@ -12,9 +13,10 @@ import (
 	"smg/worker"
 )
 
-// remark is what looks wrong with a worker that is registered here, and may be right.
-// It is told once, and again only if it was not so in between.
+// remark is what looks wrong with a worker, and may be right. It is told once by who has
+// registered the worker, and again only if it was not so in between.
 type remark struct {
+	id     worker.ID
 	worker string // its URL
 	text   string
 	hint   string
@@ -24,11 +26,24 @@ type remark struct {
 // rank in the room, as decode does.
 const followsRoom = "follow_bootstrap_room"
 
-// remarks are those of now. r.mu is held.
-func (r *Registrar) remarks() (all []remark) {
+// Remarks is what looks wrong with the workers of a fleet, and may be right, in words.
+func Remarks(fleet []*worker.Spec) map[worker.ID][]string {
+	all := map[worker.ID][]string{}
+	for _, m := range remarksOf(slices.Values(fleet)) {
+		all[m.id] = append(all[m.id], m.text)
+	}
+	return all
+}
+
+// remarks are those of now about the workers that are registered here. r.mu is held.
+func (r *Registrar) remarks() []remark {
+	return slices.DeleteFunc(remarksOf(r.others(worker.ID{})), func(m remark) bool { return r.own[m.id] == nil })
+}
+
+func remarksOf(fleet iter.Seq[*worker.Spec]) (all []remark) {
 	far := "" // a decode worker that is on no loopback address
 	first := map[string]*[2]*worker.Spec{}
-	for s := range r.others(worker.ID{}) {
+	for s := range fleet {
 		switch {
 		case s.Leg == worker.Decode && !loopback(hostOf(s)) && (far == "" || s.URL < far):
 			far = s.URL
@@ -48,28 +63,37 @@ func (r *Registrar) remarks() (all []remark) {
 			pair[i] = s
 		}
 	}
-	for _, s := range r.own {
-		if s.Leg != worker.Prefill {
-			continue
-		}
-		if _, met := addressOf(s); met && far != "" && loopback(s.BootstrapHost) {
-			all = append(all, remark{
-				s.URL, "decode worker " + far + " may not reach this prefill worker at " + s.BootstrapHost,
-				"register it under a name that other machines know, or give it a bootstrap_host",
-			})
-		}
-		if said := s.Labels[portLabel]; s.BootstrapSource != worker.EngineSource && s.BootstrapPort != 0 &&
-			s.Labels[modeLabel] == worker.Prefill.String() && said != "" && said != strconv.Itoa(int(s.BootstrapPort)) {
-			all = append(all, remark{
-				s.URL, fmt.Sprintf("the bootstrap port given for the worker is %d, its engine says %s", s.BootstrapPort, said),
-				"leave the port out, or correct it, unless it is forwarded",
-			})
+	for s := range fleet {
+		if s.Leg == worker.Prefill || s.Leg == worker.Decode {
+			all = append(all, alone(s, far)...)
 		}
 	}
 	for _, pair := range first {
-		if p := pair[0]; p != nil && r.own[p.ID] != nil && p.Runtime == worker.SGLang {
+		if p := pair[0]; p != nil && p.Runtime == worker.SGLang {
 			all = append(all, together(p, pair[1])...)
 		}
+	}
+	return all
+}
+
+// alone is what looks wrong with one prefill or decode worker. far is a decode worker on
+// another machine, "" if there is none.
+func alone(s *worker.Spec, far string) (all []remark) {
+	note := func(hint, format string, args ...any) {
+		all = append(all, remark{s.ID, s.URL, fmt.Sprintf(format, args...), hint})
+	}
+	if _, met := addressOf(s); s.Leg == worker.Prefill && met && far != "" && loopback(s.BootstrapHost) {
+		note("register it under a name that other machines know, or give it a bootstrap_host",
+			"decode worker %s may not reach this prefill worker at %s", far, s.BootstrapHost)
+	}
+	if said := s.Labels[portLabel]; s.Leg == worker.Prefill && s.BootstrapSource != worker.EngineSource && s.BootstrapPort != 0 &&
+		s.Labels[modeLabel] == worker.Prefill.String() && said != "" && said != strconv.Itoa(int(s.BootstrapPort)) {
+		note("leave the port out, or correct it, unless it is forwarded",
+			"the bootstrap port given for the worker is %d, its engine says %s", s.BootstrapPort, said)
+	}
+	if s.Runtime != "" && s.Runtime != worker.SGLang && s.Runtime != worker.VLLM && unsupported(s) == "" {
+		note("register it with the runtime_type that it has",
+			"its runtime is %s, of which it is not known how it shares requests: it is spoken to as %s is", s.Runtime, worker.SGLang)
 	}
 	return all
 }
@@ -80,13 +104,13 @@ func together(p, d *worker.Spec) (all []remark) {
 	if d != nil {
 		for _, label := range []string{"tp_size", "dp_size", "load_balance_method"} {
 			if a, b := p.Labels[label], d.Labels[label]; a != "" && b != "" && a != b {
-				all = append(all, remark{p.URL, fmt.Sprintf("%s is %s, and %s at decode worker %s", label, a, b, d.URL), "start both engines alike if they do not find each other"})
+				all = append(all, remark{p.ID, p.URL, fmt.Sprintf("%s is %s, and %s at decode worker %s", label, a, b, d.URL), "start both engines alike if they do not find each other"})
 			}
 		}
 	}
 	if n, err := strconv.Atoi(p.Labels["dp_size"]); err == nil && n > 1 && p.DPSize == 0 && p.Labels["load_balance_method"] != followsRoom {
 		all = append(all, remark{
-			p.URL, fmt.Sprintf("the prefill engine has %d data-parallel ranks, of which decode cannot know which one has the request", n),
+			p.ID, p.URL, fmt.Sprintf("the prefill engine has %d data-parallel ranks, of which decode cannot know which one has the request", n),
 			"start it with --load-balance-method " + followsRoom + ", or the gateway with --dp-aware",
 		})
 	}

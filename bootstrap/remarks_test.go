@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"smg/worker"
 )
 
@@ -15,7 +17,7 @@ import (
 func TestRemarks(t *testing.T) {
 	spec := func(leg worker.Leg, host string, port uint16, labels ...string) func(*worker.Spec) {
 		return func(s *worker.Spec) {
-			s.Leg, s.BootstrapHost, s.BootstrapPort, s.Runtime, s.BootstrapSource = leg, host, port, worker.SGLang, "api"
+			s.Leg, s.BootstrapHost, s.BootstrapPort, s.Runtime, s.BootstrapSource = leg, host, port, worker.SGLang, "spec"
 			s.Labels = map[string]string{}
 			for i := 0; i < len(labels); i += 2 {
 				s.Labels[labels[i]] = labels[i+1]
@@ -45,6 +47,11 @@ func TestRemarks(t *testing.T) {
 		{"another method", []add{{"http://a:1", spec(worker.Prefill, "a", 9001, "load_balance_method", "x")}, {"http://b:1", spec(worker.Decode, "b", 0, "load_balance_method", "y")}}, []string{"load_balance_method is x, and y"}},
 		{"ranks that decode cannot know", []add{{"http://a:1", spec(worker.Prefill, "a", 9001, "dp_size", "2", "load_balance_method", "round_robin")}}, []string{"2 data-parallel ranks"}},
 		{"ranks by the room", []add{{"http://a:1", spec(worker.Prefill, "a", 9001, "dp_size", "2", "load_balance_method", followsRoom)}}, nil},
+		{"a runtime that is not known", []add{
+			{"http://a:1", func(s *worker.Spec) { spec(worker.Prefill, "a", 9001)(s); s.Runtime = worker.Generic }},
+			{"http://b:1", func(s *worker.Spec) { spec(worker.Decode, "b", 0)(s); s.Runtime = "tokenspeed" }},
+			{"http://c:1", func(s *worker.Spec) { spec(worker.Decode, "c", 0)(s); s.Runtime = worker.VLLM }},
+		}, []string{"its runtime is generic", "its runtime is tokenspeed, of which it is not known how it shares requests: it is spoken to as sglang is"}},
 		{"another port than the engine's", []add{{"http://a:1", spec(worker.Prefill, "a", 9001, modeLabel, "prefill", portLabel, "9002")}}, []string{"is 9001, its engine says 9002"}},
 	}
 	for _, tt := range tests {
@@ -74,5 +81,22 @@ func TestRemarks(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestRemarksOfAFleet are those that are shown of a worker, whoever has registered it.
+func TestRemarksOfAFleet(t *testing.T) {
+	near := &worker.Spec{
+		ID: worker.ID{1}, URL: "http://localhost:1", Leg: worker.Prefill, Runtime: worker.SGLang, BootstrapHost: "localhost", BootstrapPort: 9001, BootstrapSource: "cli",
+		Labels: map[string]string{modeLabel: "prefill", portLabel: "9002"},
+	}
+	far := &worker.Spec{ID: worker.ID{2}, URL: "http://d:1", Leg: worker.Decode, Runtime: worker.Generic}
+	regular := &worker.Spec{ID: worker.ID{3}, URL: "http://r:1", Runtime: worker.Generic}
+	want := map[worker.ID][]string{
+		near.ID: {"decode worker http://d:1 may not reach this prefill worker at localhost", "the bootstrap port given for the worker is 9001, its engine says 9002"},
+		far.ID:  {"its runtime is generic, of which it is not known how it shares requests: it is spoken to as sglang is"},
+	}
+	if diff := cmp.Diff(want, Remarks([]*worker.Spec{far, near, regular})); diff != "" {
+		t.Error(diff)
 	}
 }

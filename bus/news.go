@@ -175,7 +175,8 @@ func (c *Conn) failed(sub *nats.Subscription, err error) {
 		lost()
 	case errors.Is(err, nats.ErrPermissionViolation):
 		if c.news.reported.first(err.Error()) {
-			c.log.Error("NATS does not let us", "error", err)
+			c.log.Error("NATS does not let us", "error", err,
+				"hint", "the user needs the permissions of deploy/nats/smg.conf for this service, its leg and its --cluster")
 		}
 	case refusal(err) != nil:
 		c.refused(err)

@@ -35,6 +35,7 @@ func TestDisaggConformanceAnswers(t *testing.T) {
 		parallel(t)
 		fleet := fleet
 		fleet.args = slices.Concat(once, []string{"--pd-n-mode", "split"})
+		fleet.cfg = func(c *simhttp.Config) { c.Disagg.RefuseLists = true }
 		fleet.rows(t, row{"1_answers_that_are_split", splitAnswers})
 	})
 	t.Run("vllm", func(t *testing.T) {
@@ -216,6 +217,11 @@ func sglangRooms() []row {
 		{"PD-03_ten_thousand_rooms", manyRooms},
 		{"PD-04_rooms_of_clients_count_for_nothing", func(t *testing.T, f *legFleet) {
 			roomsDiffer(t, f, 50, `,"bootstrap_room":7,"bootstrap_host":"evil","bootstrap_port":1`)
+			f.each(func(_, name string, e *simtest.Engine) {
+				if tr, err := e.Transfers(t.Context()); err != nil || tr.DuplicateRooms != 0 {
+					t.Errorf("%s counts %+v (%v), want no room twice", name, tr, err)
+				}
+			})
 		}},
 		{"F26_rooms_in_flight_differ", func(t *testing.T, f *legFleet) { roomsDiffer(t, f, 100, "") }},
 		{"PD-05_a_flat_list_is_one_prompt", func(t *testing.T, f *legFleet) { batchOf(t, f, 0) }},
@@ -424,11 +430,6 @@ func batchOf(t *testing.T, f *legFleet, n int) {
 
 // splitAnswers has engines that refuse lists of rooms answer a chat several times.
 func splitAnswers(t *testing.T, f *legFleet) {
-	refuse := simctl.Faults{Rules: []simctl.Rule{{
-		Match: simctl.Match{Path: chatPath, Contains: `"bootstrap_room":[`}, Status: http.StatusBadRequest, Body: json.RawMessage(`{"error":{"message":"no lists"}}`),
-	}}}
-	f.faults(t, "prefill", refuse)
-	f.faults(t, "decode", refuse)
 	for _, stream := range []string{"", `,"stream":true`} {
 		a := f.asks(t, `,"n":3,"temperature":0`+stream)
 		if a.status != http.StatusOK {

@@ -40,6 +40,20 @@ func TestDisaggBootstrap(t *testing.T) {
 				}
 			}
 		}},
+		row{"10_another_port_than_the_engines_is_shown", func(t *testing.T, f *legFleet) {
+			first, second, other := f.pd.Prefill[0], f.pd.Prefill[1], port(t)
+			f.remove(second.URL)
+			await(t, "the worker's end", func() bool { _, code := f.worker(second.URL); return code == 404 })
+			f.add(second.URL, fmt.Sprintf(`,"worker_type":"prefill","bootstrap_port":%d`, other))
+			f.usable(t)
+			want := fmt.Sprintf("the bootstrap port given for the worker is %d, its engine says %d", other, second.PeerPort)
+			if w, _ := f.worker(second.URL); w.BootstrapSource != "spec" || len(w.Remarks) != 1 || w.Remarks[0] != want {
+				t.Errorf("shown as %+v, want the remark %q", w, want)
+			}
+			if w, _ := f.worker(first.URL); len(w.Remarks) > 0 {
+				t.Errorf("shown as %+v, want no remarks", w)
+			}
+		}},
 		row{"10_conflict", func(t *testing.T, f *legFleet) {
 			first, second := f.pd.Prefill[0], f.pd.Prefill[1]
 			f.remove(second.URL)

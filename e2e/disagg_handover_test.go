@@ -205,6 +205,17 @@ func TestDisaggHandOver(t *testing.T) {
 				await(t, "the KV to be given up", func() bool { return total(t, f.metrics, "smg_pd_kv_abandoned_total") == abandoned+1 })
 				f.charges(t, "decode 0")
 			}},
+			row{"F8_decode_that_refuses_lets_prefill_go", func(t *testing.T, f *legFleet) {
+				// It tells prefill by itself; what it has fetched is nobody's any more.
+				abandoned := total(t, f.metrics, "smg_pd_kv_abandoned_total")
+				f.refuses(t, "decode", chatPath, http.StatusBadRequest)
+				f.fails(t, f.asks(t, ""), http.StatusBadRequest, "decode_bad_request", "no, thanks")
+				f.idle(t)
+				if n := total(t, f.metrics, "smg_pd_kv_abandoned_total") - abandoned; n != 0 {
+					t.Errorf("%v prompts count as abandoned, want none", n)
+				}
+				f.charges(t)
+			}},
 			row{"F18_several_prompts_are_decodes_alone", func(t *testing.T, f *legFleet) {
 				for _, prompt := range []string{`["one","two"]`, `[[1,2],[3]]`} {
 					a := do(t, http.MethodPost, f.url+completionsPath, `{"model":"sim","max_tokens":2,"prompt":`+prompt+`}`)

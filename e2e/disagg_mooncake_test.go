@@ -56,6 +56,26 @@ func TestDisaggMooncake(t *testing.T) {
 				t.Errorf("%d lines warn of the worker, want 1", n)
 			}
 		}},
+		row{"7_a_prompt_after_which_nothing_comes", func(t *testing.T, f *legFleet) {
+			// Prefill keeps the KV of what has ended by its length only.
+			first := do(t, http.MethodPost, f.pd.Decode[0].URL+chatPath, `{"model":"sim","messages":[{"role":"user","content":"Hello"}],"max_tokens":1}`)
+			var said struct {
+				Choices []struct{ Message struct{ Content string } }
+			}
+			if err := json.Unmarshal([]byte(first.body), &said); err != nil || len(said.Choices) != 1 || said.Choices[0].Message.Content == "" {
+				t.Fatalf("%v: %s", err, first.body)
+			}
+			f.faults(t, "decode", simctl.Faults{Strict: true})
+			before := f.transferred(t, "decode", simctl.Transfers{})
+			a := f.asks(t, fmt.Sprintf(`,"stop":%q`, said.Choices[0].Message.Content))
+			if a.status != http.StatusOK || !strings.Contains(a.body, `"finish_reason":"stop"`) {
+				t.Errorf("status %d: %s", a.status, a.body)
+			}
+			if tr := f.transferred(t, "decode", before); tr.Failed != 0 || tr.Recomputed != 1 {
+				t.Errorf("decode counts %+v, want a prompt that it computes", tr)
+			}
+			f.charges(t)
+		}},
 		row{"F25_no_bootstrap_port", func(t *testing.T, f *legFleet) {
 			lines := f.count("8998 is taken")
 			f.relabelMooncake(t, "", `{"kv_connector":"MooncakeConnector","kv_engine_id":"e"}`)

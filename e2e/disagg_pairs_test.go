@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -471,6 +472,10 @@ func TestMixedFleets(t *testing.T) {
 			parallel(t)
 			check(t, startHerds(t, []*simtest.PD{sims(simhttp.SGLang, 1), sims(simhttp.VLLM, 1)}, func(int) string { return "" }, args...))
 		})
+		t.Run("routes_of_one_engine_"+topology, func(t *testing.T) {
+			parallel(t)
+			routesOfOne(t, startHerds(t, []*simtest.PD{sims(simhttp.SGLang, 1), sims(simhttp.VLLM, 1)}, func(int) string { return "" }, args...))
+		})
 		for _, kind := range []simhttp.Kind{simhttp.SGLang, simhttp.VLLM} {
 			t.Run("groups_of_"+string(kind)+"_"+topology, func(t *testing.T) {
 				parallel(t)
@@ -483,6 +488,26 @@ func TestMixedFleets(t *testing.T) {
 			})
 		}
 	}
+}
+
+// routesOfOne has every request for a route that vLLM has not reach the other engine.
+func routesOfOne(t *testing.T, h *herds) {
+	for _, p := range paths {
+		if !p.sglang || p.vllm {
+			continue
+		}
+		for range 20 {
+			if a := do(t, http.MethodPost, h.url+p.path, fmt.Sprintf(p.body, "")); a.status != http.StatusOK {
+				t.Errorf("%s: status %d: %s", p.path, a.status, a.body)
+			}
+		}
+		for _, e := range h.pds[1].All() {
+			if records, err := e.Records(t.Context(), cmp.Or(p.engine, p.path)); err != nil || len(records) > 0 {
+				t.Errorf("%d requests for %s at vLLM, %v", len(records), p.path, err)
+			}
+		}
+	}
+	h.stop(0)
 }
 
 // twoModels lets workers of two models come and go while both are asked for.

@@ -21,6 +21,7 @@ func TestDisaggRanks(t *testing.T) {
 			ranksOfPD(t, simhttp.SGLang, "--dp-minimum-tokens-scheduler", "--load-monitor-interval", "3600")
 		},
 		"9_vllm":                func(t *testing.T) { ranksOfPD(t, simhttp.VLLM) },
+		"9_vllm_split":          func(t *testing.T) { ranksOfPD(t, simhttp.VLLM, "--topology", "split") },
 		"9_regular":             func(t *testing.T) { ranksOfRegular(t) },
 		"9_regular_split":       func(t *testing.T) { ranksOfRegular(t, "--topology", "split") },
 		"9_clients_say_nothing": func(t *testing.T) { ranksOfClients(t) },

@@ -19,7 +19,8 @@ type restartable struct {
 	url  string
 	at   int
 	args []string
-	peer int // where other engines meet it
+	peer int  // where other engines meet it
+	told bool // the gateway is told so
 }
 
 // startEngine starts an engine with args, to which the flag for a free port where
@@ -78,14 +79,17 @@ func (e *restartable) met(t *testing.T) (ports []int) {
 	return ports
 }
 
-// TestEngineRestarts has engines come back as other processes, which are met elsewhere.
-func TestEngineRestarts(t *testing.T) {
+// TestDisaggRestarts has engines come back as other processes, which are met elsewhere, or
+// under another id.
+func TestDisaggRestarts(t *testing.T) {
 	cases(t, map[string]func(t *testing.T){
-		"sglang_prefill_under_load":       func(t *testing.T) { prefillRestarts(t, "sglang") },
-		"sglang_prefill_under_load_split": func(t *testing.T) { prefillRestarts(t, "sglang", "--topology", "split") },
-		"vllm_prefill_under_load":         func(t *testing.T) { prefillRestarts(t, "vllm") },
-		"sglang_prefill_while_idle":       func(t *testing.T) { idleRestart(t) },
-		"sglang_decode_under_load":        func(t *testing.T) { decodeRestarts(t) },
+		"F27_sglang_prefill_under_load":       func(t *testing.T) { prefillRestarts(t, "sglang") },
+		"F27_sglang_prefill_under_load_split": func(t *testing.T) { prefillRestarts(t, "sglang", "--topology", "split") },
+		"F27_vllm_prefill_under_load":         func(t *testing.T) { prefillRestarts(t, "vllm") },
+		"F27_mooncake_under_load":             func(t *testing.T) { mooncakeRestarts(t) },
+		"F27_mooncake_under_load_split":       func(t *testing.T) { mooncakeRestarts(t, "--topology", "split") },
+		"sglang_prefill_while_idle":           func(t *testing.T) { idleRestart(t) },
+		"sglang_decode_under_load":            func(t *testing.T) { decodeRestarts(t) },
 	})
 }
 
@@ -96,6 +100,9 @@ func pdOf(t *testing.T, prefill, decode []*restartable, args ...string) *gateway
 	all = append(all, args...)
 	for _, e := range prefill {
 		all = append(all, "--prefill", e.url)
+		if e.told {
+			all = append(all, strconv.Itoa(e.peer))
+		}
 	}
 	for _, e := range decode {
 		all = append(all, "--decode", e.url)
@@ -189,4 +196,82 @@ func decodeRestarts(t *testing.T) {
 	await(t, "an answer", func() bool { return do(t, http.MethodPost, g.url+"/v1/chat/completions", chat).status == http.StatusOK })
 	t.Logf("answered %s after the restart", time.Since(began))
 	g.stop(0)
+}
+
+// mooncakeRestarts has a prefill engine come back under another engine id: no request
+// fails, and decode asks no process for what another one has.
+func mooncakeRestarts(t *testing.T, args ...string) {
+	engine := func(role string) *restartable {
+		e := startEngine(t, "--kv-side-channel-port", "--engine", "vllm", "--kv-transfer-config", fmt.Sprintf(`{"kv_connector":"MooncakeConnector","kv_role":%q}`, role))
+		e.told = true
+		return e
+	}
+	first, second, decode := engine("kv_producer"), engine("kv_producer"), engine("kv_consumer")
+	g := pdOf(t, []*restartable{first, second}, []*restartable{decode}, append(args, "--retry-initial-backoff-ms", "5")...)
+	l := startLoad(t, g.url, 4, patience)
+	l.more(t, 20)
+	for range 2 {
+		old := first.mooncakeID(t)
+		first.end()
+		first.againAt(t, first.peer)
+		id := first.mooncakeID(t)
+		if id == old {
+			t.Fatalf("the engine has come back as %s", id)
+		}
+		await(t, "requests to the new process", func() bool { return len(first.transfers(t)) >= 20 })
+		kept, fetched := first.transfers(t), decode.transfers(t)
+		for transfer := range kept {
+			if by, asked := fetched[transfer]; asked && by != id {
+				t.Errorf("decode was told to ask %q for %s, want %s", by, transfer, id)
+			}
+		}
+		await(t, "the worker to be shown with its id", func() bool { w, _ := g.worker(first.url); return w.KVEngineID == id })
+	}
+	l.stop()
+	tr, err := simctl.NewClient(decode.url, nil).Transfers(t.Context())
+	if err != nil || tr.Received == 0 || tr.Recomputed != 0 {
+		t.Errorf("decode counts %+v (%v), want all KV received", tr, err)
+	}
+	t.Logf("%d answers, %d of them degraded; decode counts %+v", l.answered.Load(), l.degraded.Load(), tr)
+	g.stop(0)
+}
+
+// mooncakeID is what the engine's bootstrap server says.
+func (e *restartable) mooncakeID(t *testing.T) string {
+	t.Helper()
+	var ranks map[string]struct {
+		ID string `json:"engine_id"`
+	}
+	if err := json.Unmarshal([]byte(get(t, fmt.Sprintf("http://127.0.0.1:%d/query", e.peer))), &ranks); err != nil || ranks["0"].ID == "" {
+		t.Fatalf("%v in %v", err, ranks)
+	}
+	return ranks["0"].ID
+}
+
+// transfers are those that this process was told of, and the engine that it was to ask.
+func (e *restartable) transfers(t *testing.T) map[string]string {
+	t.Helper()
+	records, err := simctl.NewClient(e.url, nil).Records(t.Context(), chatPath)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, r := range records {
+		var b struct {
+			KV struct {
+				Transfer string `json:"transfer_id"`
+				Engine   string `json:"remote_engine_id"`
+			} `json:"kv_transfer_params"`
+		}
+		if len(r.Body) == 0 {
+			continue // it came before bodies were recorded
+		}
+		if err := json.Unmarshal(r.Body, &b); err != nil {
+			t.Fatal(err)
+		}
+		if b.KV.Transfer != "" {
+			all[b.KV.Transfer] = b.KV.Engine
+		}
+	}
+	return all
 }

@@ -23,6 +23,8 @@ type shown struct {
 	Healthy         bool `json:"is_healthy"`
 	Load            int
 	Conflict        string
+	Remarks         []string
+	KVEngineID      string `json:"kv_engine_id"`
 	BootstrapPort   int    `json:"bootstrap_port"`
 	BootstrapSource string `json:"bootstrap_source"`
 	Labels          map[string]string
@@ -292,7 +294,7 @@ func bootstrapConflicts(t *testing.T, topology ...string) {
 	g.add(second.URL, fmt.Sprintf(`,"worker_type":"prefill","bootstrap_port":%d`, first.PeerPort))
 	await(t, "the conflict", func() bool {
 		w, _ := g.worker(second.URL)
-		return strings.Contains(w.Conflict, "bootstrap_port_conflict: "+first.URL) && w.BootstrapSource == "api"
+		return strings.Contains(w.Conflict, "bootstrap_port_conflict: "+first.URL) && w.BootstrapSource == "spec"
 	})
 	if n := total(t, g.metrics, "smg_bootstrap_conflicts"); n != 1 {
 		t.Errorf("%v conflicts in the metrics, want 1", n)

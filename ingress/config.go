@@ -57,6 +57,9 @@ type Fleet interface {
 	Alone(model string) bool
 	// Serves says whether a worker serves a model on a leg, as far as is known.
 	Serves(leg worker.Leg, model string, id worker.ID) bool
+	// Canonical is the id of the model that goes by an alias, false for any other name.
+	// It is asked for every request.
+	Canonical(name string) (id string, ok bool)
 	// Readiness is whether the fleet can serve, and how many of all workers are
 	// ready. Probes call it: it must neither lock nor walk the registry.
 	Readiness() (ready bool, healthy, total int)

@@ -2,7 +2,7 @@ package ingress
 
 import (
 	"bytes"
-	"cmp"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"net"
@@ -59,15 +59,24 @@ func (x *exchange) handoffFrom(c *call, request string) handoff {
 	if h.mode != modeMooncake {
 		return h
 	}
-	engine, ok := w.MooncakeID()
+	engine, ok := x.srv.mooncakeID(&x.ctx, w, c.pick.Epoch)
 	if !ok {
 		x.srv.warnOnce(c, "its engine id is not known, or not which of its ranks would have the KV",
 			"give the worker its bootstrap port, or labels kv_engine_id and dp_size")
 		return h
 	}
 	h.engine, h.transfer = engine, "xfer-"+uuid.Must(uuid.NewV7()).String()
-	h.addr = "http://" + bracketless(w.BootstrapHost, cmp.Or(w.BootstrapPort, bootstrap.DefaultPort))
+	h.addr = "http://" + bracketless(w.BootstrapHost, bootstrap.MooncakePort(w))
 	return h
+}
+
+// mooncakeID is the id by which KV of a worker's process is asked for. That of workers
+// which share a bootstrap server is the registered one: others answer there too.
+func (s *Server) mooncakeID(ctx context.Context, w *worker.Spec, epoch uint64) (string, bool) {
+	if known := s.fleet.Lookup(w.ID); known != nil && bootstrap.Shares(known.Spec) {
+		return w.MooncakeID()
+	}
+	return s.engineIDs.of(ctx, w, epoch)
 }
 
 // bracketless joins a host that may be an IPv6 address in brackets with a port.
@@ -106,6 +115,8 @@ func (h *handoff) prefilled(answer []byte, now time.Duration) {
 		h.answer = ""
 	}
 	switch {
+	case h.transfer != "" && endedByItself(members):
+		h.transfer = "" // as NIXL, which says nothing then, Mooncake keeps what has ended by its length only
 	case h.transfer != "":
 		h.params = encoded(struct {
 			RemoteDecode  bool   `json:"do_remote_decode"`
@@ -117,6 +128,22 @@ func (h *handoff) prefilled(answer []byte, now time.Duration) {
 	case h.mode != modeMooncake && len(members[fieldKV]) > 0 && !bytes.Equal(members[fieldKV], []byte("null")):
 		h.params = members[fieldKV]
 	}
+}
+
+// endedByItself says whether an answer, of any API, is known to have ended for another
+// reason than that its length was up.
+func endedByItself(answer map[string]json.RawMessage) bool {
+	var choices []struct {
+		Reason string `json:"finish_reason"`
+	}
+	if json.Unmarshal(answer["choices"], &choices) == nil && len(choices) > 0 {
+		return choices[0].Reason != "" && choices[0].Reason != "length"
+	}
+	var word string
+	if json.Unmarshal(answer["stop_reason"], &word) == nil && word != "" { // of messages
+		return word != "max_tokens"
+	}
+	return json.Unmarshal(answer["status"], &word) == nil && word == "completed" // of responses
 }
 
 // encoded is v as JSON. It is of strings and truth values, which always encode.

@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -159,6 +160,7 @@ func TestHandoff(t *testing.T) {
 			"mooncake", `{"kv_transfer_params":null}`, mooncake, `{"do_remote_decode":true,"do_remote_prefill":false,"transfer_id":"xfer-1"}`,
 			`{"do_remote_decode":false,"do_remote_prefill":true,"transfer_id":"xfer-1","remote_engine_id":"e","remote_bootstrap_addr":"http://[::1]:8998"}`,
 		},
+		{"mooncake, an answer that has ended by itself", `{"choices":[{"finish_reason":"stop"}]}`, mooncake, `{"do_remote_decode":true,"do_remote_prefill":false,"transfer_id":"xfer-1"}`, ""},
 		{"mooncake without an engine", `{"kv_transfer_params":{"a":1}}`, handoff{mode: modeMooncake}, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -183,5 +185,27 @@ func TestConnectorMode(t *testing.T) {
 	}
 	if got, want := bracketless("[::1]", 8998), "[::1]:8998"; got != want {
 		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestEndedByItself(t *testing.T) {
+	for answer, want := range map[string]bool{
+		`{"choices":[{"finish_reason":"length"}]}`:  false,
+		`{"choices":[{"finish_reason":"stop"}]}`:    true,
+		`{"choices":[{"finish_reason":null}]}`:      false,
+		`{"choices":[]}`:                            false,
+		`{"stop_reason":"max_tokens","content":[]}`: false,
+		`{"stop_reason":"end_turn","content":[]}`:   true,
+		`{"status":"incomplete","output":[]}`:       false,
+		`{"status":"completed","output":[]}`:        true,
+		`{}`:                                        false,
+	} {
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(answer), &members); err != nil {
+			t.Fatal(err)
+		}
+		if got := endedByItself(members); got != want {
+			t.Errorf("%s: %v, want %v", answer, got, want)
+		}
 	}
 }

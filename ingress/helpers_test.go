@@ -178,7 +178,8 @@ type fakeFleet struct {
 	epochs   sync.Map // of workers, by their IDs
 
 	pairing   *worker.Pairing
-	alone     bool     // decode workers can serve requests by themselves
+	alone     bool // decode workers can serve requests by themselves
+	aliases   map[string]string
 	elsewhere sync.Map // IDs of workers that do not serve what they are asked for
 }
 
@@ -205,6 +206,11 @@ func (f *fakeFleet) Outdated(_ worker.Leg, id worker.ID, epoch uint64) bool {
 }
 
 func (f *fakeFleet) Alone(string) bool { return f.alone }
+
+func (f *fakeFleet) Canonical(name string) (string, bool) {
+	id, ok := f.aliases[name]
+	return id, ok
+}
 
 func (f *fakeFleet) Pairing(string) *worker.Pairing { return f.pairing }
 

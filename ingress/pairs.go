@@ -19,7 +19,7 @@ import (
 func (x *exchange) pickAll(p *Plan, tried []worker.ID) {
 	var in *worker.Pairing
 	if p.Prefill != nil {
-		in = x.srv.fleet.Pairing(x.query.model)
+		in = x.able(x.srv.fleet.Pairing(x.query.model))
 	}
 	if in == nil {
 		x.askAll(p, tried)
@@ -38,6 +38,24 @@ func (x *exchange) pickAll(p *Plan, tried []worker.ID) {
 		x.askAll(p, tried)
 	}
 	x.match(p, in, tried)
+}
+
+// able narrows whom a request can be shared by to those whose engines have its route. Where
+// none of them has it, who is picked does not matter: judge refuses the request.
+func (x *exchange) able(in *worker.Pairing) *worker.Pairing {
+	if in == nil || x.query.route.aloneVLLM == "" {
+		return in
+	}
+	var classes []worker.Class
+	for _, c := range in.Classes {
+		if c.Runtime != worker.VLLM {
+			classes = append(classes, c)
+		}
+	}
+	if len(classes) == 0 {
+		return in
+	}
+	return &worker.Pairing{Classes: classes, Grouped: in.Grouped}
 }
 
 // askInTurn asks for decode's worker after the others: one of prefill's class.

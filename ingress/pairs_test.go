@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -119,6 +120,39 @@ func TestGroupsAreAskedInTurn(t *testing.T) {
 	_, fits := d.asked()
 	if got, want := strings.Join(fits, ", "), "prefill:  [red blue], decode: sglang [red]"; got != want {
 		t.Errorf("asked for %q, want %q", got, want)
+	}
+}
+
+// TestRoutesOfOneEngine: a route that vLLM has not goes to others, and is refused where there
+// are none.
+func TestRoutesOfOneEngine(t *testing.T) {
+	sg, vl := worker.Class{Runtime: worker.SGLang}, worker.Class{Runtime: worker.VLLM, Connector: worker.NixlConnector}
+	red, blue := worker.Class{Runtime: worker.SGLang, Group: "red"}, worker.Class{Runtime: worker.VLLM, Connector: worker.NixlConnector, Group: "blue"}
+	const generate, chat = `{"text":"Hello","sampling_params":{"max_new_tokens":2}}`, pairedChat
+	for _, tt := range []struct {
+		name, path, body string
+		pairing          *worker.Pairing
+		classes          [4]worker.Class
+		status           int
+		want             string // who decode is asked for
+	}{
+		{"two engines", "/generate", generate, &worker.Pairing{Classes: []worker.Class{vl, sg}}, [4]worker.Class{sg, sg, sg, sg}, 200, "decode: sglang []"},
+		{"groups", "/generate", generate, &worker.Pairing{Classes: []worker.Class{blue, red}, Grouped: true}, [4]worker.Class{red, red, red, red}, 200, "decode: sglang [red]"},
+		{"a route of both", chatPath, chat, &worker.Pairing{Classes: []worker.Class{vl, sg}}, [4]worker.Class{sg, sg, sg, sg}, 200, "decode: anybody"},
+		{"vLLM alone", "/generate", generate, &worker.Pairing{Classes: []worker.Class{vl}}, [4]worker.Class{vl, vl, vl, vl}, 501, "decode: vllm with NixlConnector []"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := startPD(t, simhttp.SGLang)
+			d.kinded(tt.pairing, tt.classes)
+			status, _, answer := d.asks(t, tt.path, tt.body)
+			if status != tt.status {
+				t.Errorf("status %d, want %d: %s", status, tt.status, answer)
+			}
+			if _, fits := d.asked(); !slices.Contains(fits, tt.want) {
+				t.Errorf("asked for %q, want %q", fits, tt.want)
+			}
+			d.quiet(t)
+		})
 	}
 }
 

@@ -26,6 +26,7 @@ func (x *exchange) parallel(rt *route, r *http.Request, p *Plan) error {
 	join := bootstrap.New(p.Prefill.pick.Worker, x.srv.rooms, rt.prompts(b))
 	host, port, room := join.Values(body.AppendString)
 	edits := append(ownFields(), body.Set(bootstrap.FieldHost, host), body.Set(bootstrap.FieldPort, port), body.Set(bootstrap.FieldRoom, room))
+	edits = renamed(edits, b, p.number)
 	q := request{path: rt.engine(), fields: upstreamFields(nil, r.Header), bound: true}
 	first, second := x.rankOf(p.Prefill), x.rankOf(p.Decode)
 	if first.known || second.known {

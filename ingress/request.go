@@ -126,6 +126,9 @@ func (x *exchange) parse(rt *route, r *http.Request, raw []byte) (err error) {
 	if q.body, err = body.Parse(raw, x.srv.cfg.MaxJSONDepth); err == nil {
 		err = rt.check(&q.body)
 	}
+	if err == nil {
+		err = x.unalias()
+	}
 	if err != nil {
 		return x.faulty(rt, err)
 	}
@@ -137,6 +140,28 @@ func (x *exchange) parse(rt *route, r *http.Request, raw []byte) (err error) {
 	}
 	return nil
 }
+
+// unalias has the body name the model's own id where the client has used an alias, of
+// which engines need not know.
+func (x *exchange) unalias() error {
+	q := &x.query
+	name, ok := q.body.StringBytes(body.KeyModel)
+	if !ok {
+		return nil
+	}
+	id, ok := x.srv.fleet.Canonical(string(name))
+	if !ok {
+		return nil
+	}
+	b, err := body.Parse(q.body.Edit(body.Set(fieldModel, body.AppendString(nil, id))), x.srv.cfg.MaxJSONDepth)
+	if err == nil {
+		q.body = b
+	}
+	return err
+}
+
+// fieldModel is where requests name their model.
+const fieldModel = "model"
 
 // faulty words a fault of the body. One that is no object has no place for what the
 // gateway has to tell the workers that share a request.

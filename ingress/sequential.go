@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"smg/engine"
@@ -21,6 +22,9 @@ import (
 // engine may still hold what belongs to the last one.
 func (x *exchange) sequential(rt *route, r *http.Request, p *Plan) error {
 	id := x.requestID(rt, r) + "-" + strconv.Itoa(p.number)
+	if r.Header.Get(requestIDHeader) == "" {
+		id = strings.TrimPrefix(id, rt.idPrefix) // which the engine puts before it in its answer
+	}
 	fields := withRequestID(upstreamFields(nil, r.Header), id)
 	if err := x.encode(p, fields); err != nil {
 		return err
@@ -76,6 +80,9 @@ func (x *exchange) decode(c *call, h *handoff, q request) error {
 	defer resp.Close()
 	h.taken = true
 	if resp.Status >= 300 {
+		if h.transfer != "" && resp.Status >= http.StatusInternalServerError {
+			x.srv.engineIDs.forget(h.prefill.pick.Worker.ID) // decode may have asked a process that is gone
+		}
 		return x.refused(c, resp)
 	}
 	return x.relay(resp, c)

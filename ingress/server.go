@@ -30,7 +30,11 @@ type Deps struct {
 	// Reads is what a leg's policies read of a request now. What no policy reads is
 	// not looked for, and a leg is sent only what it reads. It is called for each
 	// request.
-	Reads      func(worker.Leg) wire.Reads
+	Reads func(worker.Leg) wire.Reads
+	// MooncakeEngines asks a bootstrap server of vLLM's Mooncake for the engine ids of its
+	// ranks. With nil those hold that are registered.
+	MooncakeEngines func(ctx context.Context, url string) (map[int]string, error)
+
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
 	Now        func() time.Time
@@ -48,6 +52,7 @@ type Server struct {
 	now        func() time.Time
 	metrics    *metrics
 	rooms      *bootstrap.Rooms
+	engineIDs  engineIDs
 	complaints complaints
 	encodeless atomic.Bool     // media go to prefill workers, see fallback
 	remote     sync.Once       // it was told that decode cannot compute prompts
@@ -83,7 +88,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s := &Server{
 		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar, selection: d.Selection,
 		log: d.Log, now: d.Now, metrics: m, reads: d.Reads, rooms: rooms, inputRooms: sync.Pool{New: func() any { return new(room) }},
-		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}),
+		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}), engineIDs: engineIDs{ask: d.MooncakeEngines, now: d.Now},
 	}
 	for _, h := range cfg.RoutingKeyHeaders {
 		if h = http.CanonicalHeaderKey(h); !slices.Contains(s.keyHeaders, h) {

@@ -81,7 +81,7 @@ func (x *exchange) split(rt *route, r *http.Request, p *Plan, n int) error {
 	prefills, decodes, begun := p.Prefill.shares(n), p.Decode.shares(n), x.timing.step
 	for i := range n {
 		join := bootstrap.Bootstrap{Host: p.Prefill.pick.Worker.BootstrapHost, Port: p.Prefill.pick.Worker.BootstrapPort, Rooms: rooms[i : i+1]}
-		q := request{path: rt.path, fields: fields, bound: true, body: x.part(join, i)}
+		q := request{path: rt.path, fields: fields, bound: true, body: x.part(join, p.number, i)}
 		run(func() error { return x.watchPrefill(legs.ctx, prefills[i], q, begun, nil) })
 		run(func() error { return x.gatherPart(legs.ctx, decodes[i], q, j, i) })
 	}
@@ -95,8 +95,8 @@ func (x *exchange) split(rt *route, r *http.Request, p *Plan, n int) error {
 	return err
 }
 
-// part is the body that asks for answer i alone.
-func (x *exchange) part(join bootstrap.Bootstrap, i int) []byte {
+// part is the body that asks for answer i alone, of a plan.
+func (x *exchange) part(join bootstrap.Bootstrap, plan, i int) []byte {
 	b := &x.query.body
 	host, port, room := join.Values(body.AppendString)
 	edits := append(ownFields(), body.Remove("n"),
@@ -106,7 +106,10 @@ func (x *exchange) part(join bootstrap.Bootstrap, i int) []byte {
 		edits = append(edits, body.Set("seed", strconv.AppendInt(nil, seed+int64(i), 10)))
 	}
 	if rid := b.RID(); rid != "" {
-		edits = append(edits, body.Set("rid", body.AppendString(nil, rid+"_"+strconv.Itoa(i))))
+		if plan > 0 {
+			rid += "-" + strconv.Itoa(plan)
+		}
+		edits = append(edits, body.Set(fieldRID, body.AppendString(nil, rid+"_"+strconv.Itoa(i))))
 	}
 	return b.Edit(edits...)
 }

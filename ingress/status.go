@@ -28,7 +28,7 @@ type statusCard struct {
 type legCard struct {
 	Leg       string         `json:"leg"`
 	Policy    string         `json:"policy,omitempty"`
-	Protocols []string       `json:"protocols,omitempty"` // of the leg's workers, where legs share requests
+	Protocols []string       `json:"protocols,omitempty"` // of the leg's workers
 	Conflicts []string       `json:"conflicts,omitempty"` // workers that are never chosen, and why
 	Degraded  bool           `json:"degraded"`
 	Leases    int            `json:"leases"`
@@ -74,10 +74,13 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, card)
 }
 
-// note adds how a worker hands over to other legs, and why it is never chosen.
+// note adds how a worker is spoken to, and how it hands over to other legs, and why it is never chosen.
 func (c *legCard) note(s *worker.Spec) {
-	if s.Leg != worker.Regular && s.Runtime != "" {
+	if s.Runtime != "" {
 		class := worker.Class{Runtime: s.Runtime, Connector: s.Class().Connector}.String()
+		if s.Leg == worker.Regular { // which hands nothing over
+			class = string(s.Runtime)
+		}
 		if i, known := slices.BinarySearch(c.Protocols, class); !known {
 			c.Protocols = slices.Insert(c.Protocols, i, class)
 		}

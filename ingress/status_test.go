@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"strings"
 	"testing"
 
 	"smg/worker"
@@ -53,5 +54,19 @@ func TestStatus(t *testing.T) {
 				t.Errorf("%d\n%s, want\n%s", r.status, r.body, tt.want)
 			}
 		})
+	}
+}
+
+// TestStatusOfRegular names what regular workers are, which hand nothing over.
+func TestStatusOfRegular(t *testing.T) {
+	g := start(t, []string{"http://a:1", "http://b:1", "http://c:1"}, withDeps(func(d *Deps) {
+		d.Selection = fakeSelection{true, []worker.LegStatus{{Leg: worker.Regular}}}
+	}))
+	for i, runtime := range []worker.Runtime{worker.VLLM, worker.SGLang, worker.VLLM} {
+		g.fleet.workers[i].Spec.Runtime = runtime
+	}
+	const want = `"leg":"regular","protocols":["sglang","vllm"],`
+	if r := g.do(get("/status")); !strings.Contains(r.body, want) {
+		t.Errorf("%s lacks %s", r.body, want)
 	}
 }

@@ -36,6 +36,7 @@ type workerCard struct {
 	BootstrapPort   uint16            `json:"bootstrap_port,omitempty"`
 	BootstrapSource string            `json:"bootstrap_source,omitempty"`
 	Conflict        string            `json:"conflict,omitempty"`
+	Remarks         []string          `json:"remarks,omitempty"` // what looks wrong, and may be right
 	KVConnector     string            `json:"kv_connector,omitempty"`
 	KVRole          string            `json:"kv_role,omitempty"`
 	KVEngineID      string            `json:"kv_engine_id,omitempty"`
@@ -67,7 +68,9 @@ type workerModel struct {
 func (s *Server) workers(w http.ResponseWriter, r *http.Request) {
 	want := r.URL.Query().Get("model")
 	list := workerList{Workers: []workerCard{}}
-	for _, m := range s.fleet.Workers() {
+	fleet := s.fleet.Workers()
+	remarks := s.remarks(fleet)
+	for _, m := range fleet {
 		if want != "" && !serves(m.Spec, want) {
 			continue
 		}
@@ -80,10 +83,24 @@ func (s *Server) workers(w http.ResponseWriter, r *http.Request) {
 			list.Stats.Decode++
 		case worker.Encode: // counted in the total alone
 		}
-		list.Workers = append(list.Workers, card(m, s.fleet.Active(m.Spec.ID)))
+		c := card(m, s.fleet.Active(m.Spec.ID))
+		c.Remarks = remarks[m.Spec.ID]
+		list.Workers = append(list.Workers, c)
 	}
 	list.Total = len(list.Workers)
 	writeJSON(w, http.StatusOK, list)
+}
+
+// remarks is what looks wrong with the workers of a fleet whose legs share requests.
+func (s *Server) remarks(fleet []*worker.Worker) map[worker.ID][]string {
+	if s.cfg.Mode == Regular {
+		return nil
+	}
+	specs := make([]*worker.Spec, len(fleet))
+	for i, m := range fleet {
+		specs[i] = m.Spec
+	}
+	return bootstrap.Remarks(specs)
 }
 
 func serves(s *worker.Spec, model string) bool {
@@ -163,6 +180,7 @@ func (s *Server) worker(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case known >= 0:
 		c = card(fleet[known], s.fleet.Active(id))
+		c.Remarks = s.remarks(fleet)[fleet[known].Spec.ID]
 	case registering:
 		c = card(&worker.Worker{Spec: job.Worker}, 0)
 	default:

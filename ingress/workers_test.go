@@ -61,11 +61,11 @@ func TestWorkerIsAdded(t *testing.T) {
 		{name: "a runtime that is to be found", body: `{"url":"http://new:8000","runtime_type":"unspecified"}`},
 		{
 			name: "a prefill worker", mode: PD, body: `{"url":"http://new:8000","worker_type":"prefill","bootstrap_port":9001}`,
-			want: func(s *worker.Spec) { prefill(s); s.BootstrapPort, s.BootstrapSource = 9001, "api" },
+			want: func(s *worker.Spec) { prefill(s); s.BootstrapPort, s.BootstrapSource = 9001, "spec" },
 		},
 		{
 			name: "a bootstrap host", mode: PD, body: `{"url":"http://new:8000","worker_type":"prefill","bootstrap_host":"fe80::1"}`,
-			want: func(s *worker.Spec) { prefill(s); s.BootstrapHost, s.BootstrapSource = "[fe80::1]", "api" },
+			want: func(s *worker.Spec) { prefill(s); s.BootstrapHost, s.BootstrapSource = "[fe80::1]", "spec" },
 		},
 		{name: "a decode worker", mode: PD, body: `{"url":"http://new:8000","worker_type":"decode"}`, want: func(s *worker.Spec) { s.Leg = worker.Decode }},
 		{name: "an encode worker", mode: EPD, body: `{"url":"http://new:8000","worker_type":"encode"}`, want: func(s *worker.Spec) { s.Leg = worker.Encode }},
@@ -408,5 +408,23 @@ func TestCardOfALeg(t *testing.T) {
 		if !strings.Contains(r.body, want) {
 			t.Errorf("%s lacks %s", r.body, want)
 		}
+	}
+}
+
+// TestRemarksAreShown with the workers that they are about, alone and in the list.
+func TestRemarksAreShown(t *testing.T) {
+	g := start(t, []string{"http://localhost:1", "http://d:1"}, withConfig(func(c *Config) { c.Mode = PD }))
+	p, d := g.fleet.workers[0].Spec, g.fleet.workers[1].Spec
+	p.Leg, p.Runtime, p.BootstrapHost, p.BootstrapPort = worker.Prefill, worker.SGLang, "localhost", 9001
+	d.Leg, d.Runtime = worker.Decode, worker.VLLM
+	const want = `"remarks":["decode worker http://d:1 may not reach this prefill worker at localhost"]`
+	if r := g.do(get("/workers/http://localhost:1")); !strings.Contains(r.body, want) {
+		t.Errorf("%s lacks %s", r.body, want)
+	}
+	if r := g.do(get("/workers")); strings.Count(r.body, "remarks") != 1 || !strings.Contains(r.body, want) {
+		t.Errorf("%s, want once %s", r.body, want)
+	}
+	if r := g.do(get("/workers/http://d:1")); strings.Contains(r.body, "remarks") {
+		t.Errorf("%s of nothing", r.body)
 	}
 }

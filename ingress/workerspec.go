@@ -214,8 +214,9 @@ func (q *workerRequest) addHandOver(s *worker.Spec) {
 	}
 }
 
-// apiSource is who gave a bootstrap address, in GET /workers.
-const apiSource = "api"
+// apiSource is who gave a bootstrap address, in GET /workers: whoever described the
+// worker.
+const apiSource = "spec"
 
 func (q *workerRequest) addBootstrap(s *worker.Spec) error {
 	if q.BootstrapHost == nil && q.BootstrapPort == nil {

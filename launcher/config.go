@@ -1,6 +1,7 @@
 package launcher
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -32,8 +33,10 @@ func LogModes() []LogMode { return []LogMode{LogPrefix, LogRaw, LogFile} }
 type Config struct {
 	// Backend names the kind of engine, one of [Backends].
 	Backend string
-	// Model is handed to the engine under its own flag. Only the simulated engine
-	// starts without one.
+	// Mode is how the gateway speaks to the engines: [ModeHTTP], [ModeGRPC] or [ModeZMQ].
+	Mode string
+	// Model is handed to the engine under its own flag. Simulated engines and the user's
+	// own command start without one.
 	Model string
 	// Replicas is how many engines are started if none has a role.
 	Replicas int
@@ -49,9 +52,23 @@ type Config struct {
 	// engines, which the first prefill engine gets if it is free.
 	BootstrapBasePort int
 
+	// KVBackend is how vLLM's prefill engines hand KV over, one of [KVBackends], and
+	// MediaDir the folder where its encoders leave embeddings. It must exist.
+	KVBackend string
+	MediaDir  string
+	// GPUs says whether engines get GPUs of their own, one of [GPUModes].
+	GPUs string
+	// TokenDetails has the engines say how much of a prompt they had cached.
+	TokenDetails bool
+
 	// EngineBin replaces the backend's own program. Empty means that the program is
 	// looked for under its usual name.
 	EngineBin string
+	// Python runs the engines that are Python modules; empty is python3 on PATH.
+	Python string
+	// EngineCmd is the command of [BackendCustom], in words. In them {model}, {host},
+	// {port}, {rank} and {tp} stand for what the launcher knows.
+	EngineCmd []string
 	// EngineArgs are handed through in order, without the flags that the launcher
 	// sets itself.
 	EngineArgs []string
@@ -91,7 +108,10 @@ type Config struct {
 // environment. Backend and, for most of them, Model are left to the caller.
 func DefaultConfig() Config {
 	return Config{
+		Mode:              ModeHTTP,
 		Replicas:          1,
+		KVBackend:         KVNIXL,
+		GPUs:              GPUsAuto,
 		Host:              "127.0.0.1",
 		BasePort:          31000,
 		BootstrapBasePort: 8998,
@@ -113,12 +133,31 @@ func (c Config) Validate() error {
 	add := func(format string, args ...any) {
 		faults = multierror.Append(faults, fmt.Errorf(format, args...))
 	}
-	b, err := backendOf(c.Backend)
+	b, err := c.backend()
 	if err != nil {
 		faults = multierror.Append(faults, err)
 	}
 	if b.needsModel && c.Model == "" {
 		add("--model is required with --backend %s", c.Backend)
+	}
+	if c.Backend == BackendCustom && len(c.EngineCmd) == 0 {
+		add("--engine-cmd is required with --backend %s", c.Backend)
+	}
+	addLaunch := func(err error) {
+		if e, ok := errors.AsType[*LaunchError](err); ok {
+			add("%s: %w", strings.Join(e.detail, ", "), e)
+		}
+	}
+	addLaunch(c.CheckMode())
+	addLaunch(c.CheckSizes())
+	if c.Backend == BackendVLLM && c.Encode > 0 && c.MediaDir == "" {
+		add("--encode-replicas %d: there is no folder for embeddings", c.Encode)
+	}
+	if !slices.Contains(KVBackends(), c.KVBackend) {
+		add("--kv-backend %s: must be one of %s", c.KVBackend, strings.Join(KVBackends(), ", "))
+	}
+	if !slices.Contains(GPUModes(), c.GPUs) {
+		add("--engine-gpus %s: must be one of %s", c.GPUs, strings.Join(GPUModes(), ", "))
 	}
 	switch {
 	case c.HasRoles():

@@ -40,14 +40,14 @@ func TestCommandLine(t *testing.T) {
 		})
 	}
 	cfg := DefaultConfig()
-	cfg.Backend = "vllm"
+	cfg.Backend = "mlx"
 	if _, err := cfg.CommandLine("prog", Place{Port: 1}); !errors.Is(err, ErrBackend) {
-		t.Errorf("vllm: %v", err)
+		t.Errorf("mlx: %v", err)
 	}
 }
 
 func testOwned(t *testing.T) {
-	owned := []string{"--host", "--port", "--model"}
+	owned := ownedFlags{names: []string{"--host", "--port", "--model"}}
 	tests := []struct{ name, args, rest, dropped string }{
 		{"values go along", "--host 0.0.0.0 --port 1 --flag", "--flag", "--host --port"},
 		{"equals form goes alone", "--model=x y --flag", "y --flag", "--model"},
@@ -59,7 +59,7 @@ func testOwned(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			rest, dropped := removeOwned(strings.Fields(tt.args), owned)
+			rest, dropped := owned.remove(strings.Fields(tt.args))
 			if got := strings.Join(rest, " "); got != tt.rest {
 				t.Errorf("rest %q, want %q", got, tt.rest)
 			}
@@ -76,10 +76,10 @@ func TestValidate(t *testing.T) {
 	if err := cfg.Validate(); err != nil {
 		t.Errorf("defaults: %v", err)
 	}
-	bad := Config{Backend: "vllm", Log: "loud", BasePort: 70000}
+	bad := Config{Backend: "mlx", Log: "loud", BasePort: 70000}
 	text := bad.Validate().Error()
 	for _, want := range []string{
-		"--backend vllm: backend is not supported yet; use one of sim, llamacpp", "--data-parallel-size 0", "--worker-host",
+		"--backend mlx: backend is not supported yet; use one of sglang, vllm, trtllm, llamacpp, custom, sim", "--kv-backend :", "--engine-gpus :", "--data-parallel-size 0", "--worker-host",
 		"--worker-base-port 70000", "--worker-startup-timeout", "--engine-log loud", "probe interval", "stop timeout",
 	} {
 		if !strings.Contains(text, want) {
@@ -89,6 +89,17 @@ func TestValidate(t *testing.T) {
 	bad.Backend = BackendLlamaCPP
 	if text := bad.Validate().Error(); !strings.Contains(text, "--model is required") {
 		t.Errorf("faults lack the model:\n%s", text)
+	}
+	bad.Backend, bad.Mode, bad.EngineArgs = BackendVLLM, ModeGRPC, []string{"--tp", "0"}
+	bad.Encode = 1
+	for _, want := range []string{"connection mode grpc is not supported yet", "--tp 0: an engine cannot have that size", "no folder for embeddings"} {
+		if text := bad.Validate().Error(); !strings.Contains(text, want) {
+			t.Errorf("faults lack %q:\n%s", want, text)
+		}
+	}
+	bad.Backend, bad.Encode = BackendCustom, 0
+	if text := bad.Validate().Error(); !strings.Contains(text, "--engine-cmd is required") {
+		t.Errorf("faults lack the command:\n%s", text)
 	}
 	if _, err := New(bad, nil, nil); err == nil {
 		t.Error("New has accepted it")

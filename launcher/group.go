@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
@@ -132,34 +131,6 @@ func (g *Group) startAll() ([]Endpoint, error) {
 		endpoints = append(endpoints, p.endpoint())
 	}
 	return endpoints, nil
-}
-
-// preflight finds everything that can be wrong before the first start.
-func (g *Group) preflight() ([]Place, error) {
-	b, err := backendOf(g.cfg.Backend)
-	if err != nil {
-		return nil, err
-	}
-	if g.program, err = g.cfg.program(b); err != nil {
-		return nil, err
-	}
-	if b.modelFile {
-		if _, err := os.Stat(g.cfg.Model); err != nil {
-			return nil, &LaunchError{
-				what:   "the model file cannot be read",
-				detail: []string{"--model " + g.cfg.Model + ": " + errors.Unwrap(err).Error()},
-				hint:   "give --model the path of a GGUF file",
-			}
-		}
-	}
-	owned, err := g.cfg.owned(b)
-	if err != nil {
-		return nil, err
-	}
-	if dropped := g.cfg.dropped(owned); len(dropped) > 0 {
-		g.log.Warn("engine flags dropped, the launcher sets them itself", "flags", dropped)
-	}
-	return g.cfg.places(portFree)
 }
 
 // Endpoints returns the engines that were started, in the order of Start.

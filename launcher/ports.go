@@ -22,6 +22,7 @@ type portTest func(host string, port int) (bool, error)
 // portSearch says where ports are looked for.
 type portSearch struct {
 	base, step int
+	width      int // neighbouring ports that go together
 	host       string
 	reserved   []int
 	flag       string // sets base; empty where nobody can
@@ -33,14 +34,10 @@ type portSearch struct {
 func (s portSearch) pick(n int, free portTest) ([]int, error) {
 	ports := make([]int, 0, n)
 	for port := s.base; len(ports) < n; {
-		if port > maxPort {
+		if port+s.width-1 > maxPort {
 			return nil, s.exhausted(n, len(ports))
 		}
-		if slices.Contains(s.reserved, port) {
-			port++
-			continue
-		}
-		ok, err := free(s.host, port)
+		busy, err := s.busy(port, free)
 		if err != nil {
 			return nil, &LaunchError{
 				what:   "engines cannot listen on " + s.host,
@@ -48,14 +45,28 @@ func (s portSearch) pick(n int, free portTest) ([]int, error) {
 				hint:   "give --worker-host an address of this machine",
 			}
 		}
-		if !ok {
-			port++
+		if busy != 0 {
+			port = busy + 1
 			continue
 		}
 		ports = append(ports, port)
 		port += s.step
 	}
 	return ports, nil
+}
+
+// busy is the last of the ports that go together from first on which cannot be had,
+// or 0.
+func (s portSearch) busy(first int, free portTest) (int, error) {
+	for port := first + s.width - 1; port >= first; port-- {
+		if slices.Contains(s.reserved, port) {
+			return port, nil
+		}
+		if ok, err := free(s.host, port); err != nil || !ok {
+			return port, err
+		}
+	}
+	return 0, nil
 }
 
 func (s portSearch) exhausted(n, found int) error {

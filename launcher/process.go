@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -83,12 +82,7 @@ func (g *Group) prepare(index int, place Place) (*Process, error) {
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.SysProcAttr = sessionAttr()
-	cmd.Env = append(append([]string(nil), g.cfg.Environ...),
-		"PYTHONUNBUFFERED=1",
-		"SMG_WORKER_RANK="+strconv.Itoa(index),
-		"SMG_WORKER_PORT="+strconv.Itoa(place.Port),
-	)
-	cmd.Env = append(cmd.Env, place.environ()...)
+	cmd.Env = append(inherited(g.cfg.Environ), g.cfg.additions(place)...)
 	log := g.log.With("engine", place.Rank)
 	if place.Role != worker.Regular {
 		log = g.log.With("role", place.Role.String(), "engine", place.Rank)

@@ -3,6 +3,7 @@ package launcher
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -65,12 +66,18 @@ func (g *Group) reportStart(p *Process) {
 		if port := p.place.BootstrapPort; port != 0 {
 			log = log.With("bootstrap_port", port)
 		}
+		if gpus := p.place.GPUs; len(gpus) > 0 {
+			log = log.With("gpus", strings.Join(gpus, ","))
+		}
 		log.Info("engine started", "backend", g.cfg.Backend, "host", g.cfg.Host, "port", p.place.Port, "pid", p.PID())
 		return
 	}
 	line := fmt.Sprintf("%s  pid %d  port %d", p.name, p.PID(), p.place.Port)
 	if port := p.place.BootstrapPort; port != 0 {
 		line += fmt.Sprintf("  bootstrap %d", port)
+	}
+	if gpus := p.place.GPUs; len(gpus) > 0 {
+		line += "  GPU " + strings.Join(gpus, ",")
 	}
 	if p.logFile != "" {
 		line += "  log " + p.logFile

@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"errors"
-	"net"
 	"strconv"
 	"strings"
 
@@ -49,13 +48,17 @@ func startOrder() []worker.Leg {
 type Place struct {
 	// Role is [worker.Regular] for an engine that does everything.
 	Role worker.Leg
-	// Rank counts the engines of the same role from 0.
-	Rank int
-	Port int
+	// Rank counts the engines of the same role from 0, Index all of them.
+	Rank  int
+	Index int
+	Port  int
 	// BootstrapPort is where a prefill engine meets decode engines and SideChannelPort
 	// where an engine hands KV over; 0 where the engine has none.
 	BootstrapPort   int
 	SideChannelPort int
+	// GPUs are those that the engine sees, as CUDA_VISIBLE_DEVICES names them; none where
+	// it sees what the launcher sees.
+	GPUs []string
 	// Encoders are the URLs of all encoders of the launch.
 	Encoders []string
 }
@@ -73,15 +76,28 @@ func roleName(role worker.Leg) string {
 // stem is Name as a part of a file's name.
 func (p Place) stem() string { return strings.ReplaceAll(p.Name(), " ", "-") }
 
-// places lists the engines in the order of their start.
-func (c Config) places(free portTest) ([]Place, error) {
+// line lists the engines in the order of their start, without anything that has to
+// be found.
+func (c Config) line() []Place {
 	places := make([]Place, 0, c.Total())
 	for _, role := range startOrder() {
 		for rank := range c.Count(role) {
-			places = append(places, Place{Role: role, Rank: rank})
+			places = append(places, Place{Role: role, Rank: rank, Index: len(places)})
 		}
 	}
-	if err := c.findPorts(places, free); err != nil {
+	return places
+}
+
+// places is line with the GPUs and ports of each engine.
+func (c Config) places(share *sharing, free portTest) ([]Place, error) {
+	places := c.line()
+	if err := c.assignGPUs(places); err != nil {
+		return nil, err
+	}
+	if err := c.findPorts(places, share, free); err != nil {
+		return nil, err
+	}
+	if err := c.checkHandshakes(places); err != nil {
 		return nil, err
 	}
 	var encoders []string
@@ -102,24 +118,17 @@ func (c Config) argsOf(role worker.Leg) []string {
 	return append(append([]string(nil), c.EngineArgs...), own...)
 }
 
-func (c Config) url(port int) string {
-	return "http://" + net.JoinHostPort(c.Host, strconv.Itoa(port))
-}
-
 // CheckRoles says whether engines of this backend can be started in the roles that
 // c asks for. Its error is a [LaunchError].
 func (c Config) CheckRoles() error {
 	if !c.HasRoles() {
 		return nil
 	}
-	if c.Backend != BackendSim {
-		return &LaunchError{
-			what:   c.Backend + " has no prefill/decode roles",
-			detail: []string{"--backend " + c.Backend},
-			hint:   "use --backend " + BackendSim + ", or --data-parallel-size for engines that do everything",
-		}
+	b, err := c.backend()
+	if err != nil {
+		return nil // Validate tells
 	}
-	_, err := c.dialect()
+	_, err = c.sharing(b)
 	return err
 }
 
@@ -143,7 +152,7 @@ func (c Config) checkRoles(add func(format string, args ...any)) {
 
 // findPorts gives every place its ports: first those that the engines listen on, so
 // that they do not depend on what else is asked for.
-func (c Config) findPorts(places []Place, free portTest) error {
+func (c Config) findPorts(places []Place, share *sharing, free portTest) error {
 	reserved := append([]int(nil), c.ReservedPorts...)
 	fill := func(s portSearch, wanted func(Place) bool, put func(p *Place, port int)) error {
 		var who []*Place
@@ -157,37 +166,47 @@ func (c Config) findPorts(places []Place, free portTest) error {
 		if err != nil {
 			return err
 		}
-		reserved = append(reserved, ports...)
 		for i, p := range who {
+			for n := range s.width {
+				reserved = append(reserved, ports[i]+n)
+			}
 			put(p, ports[i])
 		}
 		return nil
 	}
-	err := fill(portSearch{base: c.BasePort, step: portStep, flag: "--worker-base-port"},
+	err := fill(portSearch{base: c.BasePort, step: portStep, width: 1, flag: "--worker-base-port"},
 		func(Place) bool { return true }, func(p *Place, port int) { p.Port = port })
 	if err != nil || !c.HasRoles() {
 		return err
 	}
-	d, err := c.dialect()
+	err = fill(portSearch{base: c.BootstrapBasePort, step: 1, width: 1, flag: "--bootstrap-base-port"},
+		share.meet, func(p *Place, port int) { p.BootstrapPort = port })
 	if err != nil {
 		return err
 	}
-	err = fill(portSearch{base: c.BootstrapBasePort, step: 1, flag: "--bootstrap-base-port"},
-		d.meets, func(p *Place, port int) { p.BootstrapPort = port })
-	if err != nil {
-		return err
+	ranks := c.mostRanks() // each of which takes a port behind the first
+	return fill(portSearch{base: sideChannelBase, step: ranks, width: ranks}, share.send, func(p *Place, port int) { p.SideChannelPort = port })
+}
+
+// mostRanks is the largest data parallelism inside an engine.
+func (c Config) mostRanks() int {
+	n := 1
+	for _, role := range startOrder() {
+		if c.Count(role) > 0 {
+			n = max(n, c.engineRanks(role))
+		}
 	}
-	return fill(portSearch{base: sideChannelBase, step: 1}, d.sends, func(p *Place, port int) { p.SideChannelPort = port })
+	return n
 }
 
 // dropped names the flags of the user that no engine gets, each once.
-func (c Config) dropped(owned []string) []string {
+func (c Config) dropped(b backend, share *sharing) []string {
 	var names []string
 	for _, role := range startOrder() {
 		if c.Count(role) == 0 {
 			continue
 		}
-		_, gone := removeOwned(c.argsOf(role), owned)
+		_, gone := c.rest(b, share, Place{Role: role})
 		for _, name := range gone {
 			names = appendNew(names, name)
 		}

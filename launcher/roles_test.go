@@ -27,6 +27,20 @@ func inRoles(encode, prefill, decode int, args ...string) Config {
 	return cfg
 }
 
+// placed is where the engines of cfg would be.
+func placed(t *testing.T, cfg Config, free portTest) ([]Place, error) {
+	t.Helper()
+	b, err := cfg.backend()
+	if err != nil {
+		t.Fatal(err)
+	}
+	share, err := cfg.sharing(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg.places(share, free)
+}
+
 func testRoleCommandLines(t *testing.T) {
 	const (
 		producer = ` --kv-transfer-config {"kv_connector":"NixlConnector","kv_role":"kv_producer"}`
@@ -58,7 +72,7 @@ func testRoleCommandLines(t *testing.T) {
 		}, []string{"", "", "5600", "5601"}},
 		{"encoders of sglang, which prefill asks", inRoles(2, 1, 1, "--engine", "sglang", "--language-only"), []string{
 			"31000 --encoder-only --engine sglang", "31003 --encoder-only --engine sglang",
-			"31006 --disaggregation-mode prefill --disaggregation-bootstrap-port 8998 --language-only --encoder-urls http://127.0.0.1:31000,http://127.0.0.1:31003 --engine sglang",
+			"31006 --disaggregation-mode prefill --disaggregation-bootstrap-port 8998 --language-only --encoder-urls http://127.0.0.1:31000 http://127.0.0.1:31003 --engine sglang",
 			"31009 --disaggregation-mode decode --engine sglang",
 		}, []string{"", "", "", ""}},
 	}
@@ -67,7 +81,7 @@ func testRoleCommandLines(t *testing.T) {
 			if err := tt.cfg.Validate(); err != nil {
 				t.Fatal(err)
 			}
-			places, err := tt.cfg.places(func(string, int) (bool, error) { return true, nil })
+			places, err := placed(t, tt.cfg, func(string, int) (bool, error) { return true, nil })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -78,7 +92,7 @@ func testRoleCommandLines(t *testing.T) {
 					t.Fatal(err)
 				}
 				got = append(got, strings.TrimPrefix(strings.Join(argv, " "), "prog --host 127.0.0.1 --port "))
-				env = append(env, strings.TrimPrefix(strings.Join(p.environ(), " "), "VLLM_NIXL_SIDE_CHANNEL_PORT="))
+				env = append(env, strings.TrimPrefix(strings.Join(tt.cfg.additions(p)[3:], " "), "VLLM_NIXL_SIDE_CHANNEL_PORT="))
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
@@ -98,7 +112,7 @@ func testRoleCommandLines(t *testing.T) {
 				t.Errorf("%v: %s", err, got)
 			}
 		}
-		if diff := cmp.Diff([]string{"--port"}, cfg.dropped([]string{"--port"})); diff != "" {
+		if diff := cmp.Diff([]string{"--port"}, cfg.Dropped()); diff != "" {
 			t.Error(diff)
 		}
 	})
@@ -123,7 +137,7 @@ func testRolePorts(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			cfg := inRoles(0, 2, 2)
 			tt.change(&cfg)
-			places, err := cfg.places(func(_ string, port int) (bool, error) { return !slices.Contains(tt.busy, port), nil })
+			places, err := placed(t, cfg, func(_ string, port int) (bool, error) { return !slices.Contains(tt.busy, port), nil })
 			if tt.want != "" {
 				if !strings.Contains(report(err), tt.want) || !strings.Contains(report(err), "--bootstrap-base-port 65535: 1 free") {
 					t.Error(report(err))

@@ -36,6 +36,12 @@ func TestStartFails(t *testing.T) {
 		{"sim missing", func(c *Config) {
 			c.Backend, c.EngineBin, c.Environ = BackendSim, "", []string{"PATH=" + dir}
 		}, []string{"smg-sim is neither beside this program", "SMG_BIN_DIR"}},
+		{"python missing", func(c *Config) { c.Backend, c.Python = BackendVLLM, dir+"/none" }, []string{"the Python of --backend vllm was not found", "--engine-python " + dir + "/none: no such file"}},
+		{"no python on PATH", func(c *Config) { c.Backend, c.Environ = BackendSGLang, []string{"PATH=" + dir} }, []string{"python3 is not on PATH", "--engine-python"}},
+		{"command missing", func(c *Config) { c.Backend, c.EngineCmd = BackendCustom, []string{dir + "/none", "x"} }, []string{"--engine-cmd " + dir + "/none: no such file"}},
+		{"GPUs missing", func(c *Config) {
+			c.Backend, c.EngineCmd, c.Environ = BackendCustom, []string{os.Args[0]}, []string{"CUDA_VISIBLE_DEVICES=3"}
+		}, []string{"not enough GPUs", "CUDA_VISIBLE_DEVICES=3 names 1", "engine 1 needs 1: number 1 to 1"}},
 		{"model missing", func(c *Config) { c.Model = dir + "/none" }, []string{"--model " + dir + "/none: no such file", "GGUF"}},
 		{"foreign host", func(c *Config) { c.Host = "192.0.2.1" }, []string{"--worker-host 192.0.2.1: ", "cannot assign requested address"}},
 		{"no ports", func(c *Config) { c.BasePort, c.Replicas = 65530, 10 }, []string{"could not find 10 ports from 65530", "--worker-base-port 65530"}},
@@ -85,7 +91,7 @@ func testPorts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got, err := portSearch{base: tt.base, step: portStep, host: "127.0.0.1", reserved: tt.reserved}.pick(tt.n, tt.free)
+			got, err := portSearch{base: tt.base, step: portStep, width: 1, host: "127.0.0.1", reserved: tt.reserved}.pick(tt.n, tt.free)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -94,6 +100,15 @@ func testPorts(t *testing.T) {
 			}
 		})
 	}
+	t.Run("neighbours", func(t *testing.T) {
+		got, err := portSearch{base: 5600, step: 4, width: 4, host: "127.0.0.1", reserved: []int{5609}}.pick(3, busy(5602))
+		if diff := cmp.Diff([]int{5603, 5610, 5614}, got); diff != "" || err != nil {
+			t.Error(diff, err)
+		}
+		if got, err := (portSearch{base: 65530, step: 4, width: 4}).pick(2, busy()); err == nil {
+			t.Errorf("got %v", got)
+		}
+	})
 	t.Run("really busy", func(t *testing.T) {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

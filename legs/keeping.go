@@ -212,6 +212,12 @@ func (s *Service) probeDue(ctx context.Context, probing *sync.WaitGroup) {
 	}
 }
 
+// moves says whether another process behind a worker's URL would have to be met elsewhere,
+// or by another name, than this one.
+func moves(s *worker.Spec) bool {
+	return s.BootstrapSource == worker.EngineSource || s.KVConnector == worker.MooncakeConnector || s.KVConnector == worker.MooncakeFound
+}
+
 // identifyTimeout bounds the question which process a worker is: whether it is well
 // does not wait for that.
 const identifyTimeout = time.Second
@@ -240,7 +246,7 @@ func (s *Service) probe(ctx context.Context, k *keeping, epoch uint64, spec *wor
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := s.prober.Health(ctx, spec.Base(), s.cfg.Endpoint)
-	f := worker.Finding{OK: err == nil, Refused: errors.Is(err, syscall.ECONNREFUSED), Moves: spec.BootstrapSource == worker.EngineSource}
+	f := worker.Finding{OK: err == nil, Refused: errors.Is(err, syscall.ECONNREFUSED), Moves: moves(spec)}
 	if f.OK {
 		f.Process = s.process(ctx, spec)
 	}

@@ -50,6 +50,7 @@ func (s *Service) onLeases(b *worker.Batch) {
 
 // onBeat ranks a replica, itself among them.
 func (s *Service) onBeat(b *wire.Beat) {
+	s.apart(b)
 	if s.ranking.Apply(worker.ReplicaBeat{Replica: b.Replica, Ready: b.Ready, Draining: b.Draining}, s.now()) {
 		s.tick(false)
 	}

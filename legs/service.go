@@ -75,6 +75,7 @@ type Service struct {
 	registry  *worker.Registry
 	ranking   *worker.Ranking
 	ready     atomic.Bool
+	others    sync.Map  // of worker.ReplicaID: who was told to have another policy
 	asked     sync.Pool // of *asked
 	decisions decisions
 	outcomes  *outcomes

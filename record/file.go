@@ -136,7 +136,7 @@ func (f *file) entry(e *entry, lost uint64) error {
 // ask writes a question and its answer.
 func (f *file) ask(at time.Time, a *ask) error {
 	s := &Select{
-		Lease: leaseOf(a.lease), Model: a.model, Keys: f.keys(&a.keys), Target: number(a.target), Skip: a.skip,
+		Lease: leaseOf(a.lease), Model: a.model, Keys: f.keys(&a.keys), Target: number(a.target), Skip: a.skip, Fit: a.fit,
 		Chars: a.chars, Tokens: a.tokens, Space: f.hide(binary.LittleEndian.AppendUint64(nil, a.namespace), a.namespace != 0),
 		Branch: a.pick.Branch, Credit: a.pick.Tokens, Probe: a.pick.Probe,
 	}
@@ -242,6 +242,10 @@ func (f *file) worker(at time.Time, w *known) error {
 		l.URL, l.Veto = w.spec.URL, w.record.Overloaded
 		if w.record != (worker.Record{}) {
 			l.Status, l.Breaker = w.record.Status.String(), w.record.Breaker.String()
+		}
+		if w.spec.Leg != worker.Regular {
+			c := w.spec.Class()
+			l.Kind = &Fit{Runtime: string(c.Runtime), Connector: c.Connector, Group: c.Group}
 		}
 		for _, m := range w.spec.Models {
 			l.Models = append(l.Models, m.ID)

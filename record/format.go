@@ -55,6 +55,7 @@ type Select struct {
 	// is no number.
 	Target *int   `json:"target,omitempty"`
 	Skip   int    `json:"skip,omitempty"` // workers tried before
+	Fit    *Fit   `json:"fit,omitempty"`  // who could be chosen, nil for everybody
 	Chars  int64  `json:"chars,omitempty"`
 	Tokens int64  `json:"tokens,omitempty"`
 	Space  string `json:"namespace,omitempty"`
@@ -87,6 +88,14 @@ type Keys struct {
 	Implicit     string `json:"implicit,omitempty"`
 }
 
+// Fit is what a worker had to be in order to be chosen. What is empty fits everybody.
+type Fit struct {
+	Runtime   string   `json:"runtime,omitempty"`
+	Connector string   `json:"connector,omitempty"`
+	Group     string   `json:"group,omitempty"`
+	Groups    []string `json:"groups,omitempty"` // one of these; "" is that of workers without a group
+}
+
 // Begin is the begin of a call at a worker.
 type Begin struct {
 	Lease  Lease `json:"lease"`
@@ -107,6 +116,7 @@ type Worker struct {
 	ID      string   `json:"id"`
 	URL     string   `json:"url,omitempty"`
 	Models  []string `json:"models,omitempty"`
+	Kind    *Fit     `json:"kind,omitempty"` // with whom it shares requests, nil for a regular worker
 	Status  string   `json:"status,omitempty"`
 	Breaker string   `json:"breaker,omitempty"`
 	Veto    bool     `json:"overloaded,omitempty"`

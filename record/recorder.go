@@ -64,6 +64,7 @@ type ask struct {
 	keys      worker.Keys
 	target    string
 	skip      int
+	fit       *Fit
 	chars     int64
 	tokens    int64
 	namespace uint64
@@ -71,6 +72,14 @@ type ask struct {
 	ids       []uint32
 	pick      wire.Pick
 	err       error
+}
+
+// fitOf is a copy of a fit, nil for none.
+func fitOf(f *worker.Fit) *Fit {
+	if f == nil {
+		return nil
+	}
+	return &Fit{string(f.Class.Runtime), f.Class.Connector, f.Class.Group, slices.Clone(f.Groups)}
 }
 
 func (a *ask) held() int64 { return int64(len(a.text) + 4*len(a.ids)) }
@@ -111,7 +120,7 @@ func (r *Recorder) Selected(q *wire.Select, model string, pick *wire.Pick, err e
 	}
 	a := r.asks.Get().(*ask)
 	*a = ask{
-		lease: q.Lease, model: model, keys: q.Keys, target: q.Target, skip: len(q.Skip), chars: q.Chars, tokens: q.Tokens, namespace: q.Namespace,
+		lease: q.Lease, model: model, keys: q.Keys, target: q.Target, skip: len(q.Skip), fit: fitOf(q.Fit), chars: q.Chars, tokens: q.Tokens, namespace: q.Namespace,
 		text: append(a.text[:0], q.Text...), ids: append(a.ids[:0], q.TokenIDs...), pick: *pick, err: err,
 	}
 	r.held.Add(a.held())

@@ -357,3 +357,30 @@ func BenchmarkSelected(b *testing.B) {
 		})
 	}
 }
+
+// TestFit tells who could be chosen, and of what kind the workers of legs are.
+func TestFit(t *testing.T) {
+	d := &disk{}
+	a := specOf("http://a:1", "m")
+	a.Leg, a.Runtime, a.Labels = worker.Decode, worker.VLLM, map[string]string{worker.GroupLabel: "blue"}
+	fit := worker.Like(a.Class())
+	recording(t, d, "r.decode.jsonl", config, func(r *Recorder) {
+		r.Selected(&wire.Select{Lease: lease(1), Fit: fit}, "m", &wire.Pick{Worker: a}, nil, at(1))
+		r.Selected(&wire.Select{Lease: lease(2)}, "m", &wire.Pick{Worker: a}, nil, at(2))
+	})
+	_, all := lines(t, d.buf.Bytes())
+	var asked []*Fit
+	for _, l := range all {
+		if l.Worker != nil {
+			if diff := cmp.Diff(&Fit{Runtime: "vllm", Connector: worker.NixlConnector, Group: "blue"}, l.Worker.Kind); diff != "" {
+				t.Error(diff)
+			}
+		}
+		if l.Select != nil {
+			asked = append(asked, l.Select.Fit)
+		}
+	}
+	if diff := cmp.Diff([]*Fit{{Runtime: "vllm", Connector: worker.NixlConnector, Groups: []string{"blue"}}, nil}, asked); diff != "" {
+		t.Error(diff)
+	}
+}

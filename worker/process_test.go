@@ -122,7 +122,7 @@ func TestARestartIsKnown(t *testing.T) {
 	s := specs[0].Clone()
 	s.BootstrapPort, s.BootstrapSource = 8998, EngineSource
 	fixed := specs[1].Clone()
-	fixed.BootstrapPort, fixed.BootstrapSource = 8998, "api"
+	fixed.BootstrapPort, fixed.BootstrapSource = 8998, "spec"
 	r.Put(s, fixed)
 	rec := func(s *Spec, seq, epoch uint64, p Process) {
 		t.Helper()

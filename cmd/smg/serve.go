@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -19,6 +21,9 @@ import (
 // serve starts engines, waits for them and serves them. The gateway's ports are
 // bound first, so that a conflict costs seconds and not a model load.
 func serve(cmd *flags.Command) int {
+	if cmd.Launch.DryRun {
+		return planServe(cmd, os.Stdout, os.Stderr)
+	}
 	con := terminal.NewConsole(cmd.Launch)
 	g, err := gateway.Bind(cmd, con)
 	if err != nil {
@@ -29,6 +34,11 @@ func serve(cmd *flags.Command) int {
 	cfg := cmd.Serve.Engines
 	cfg.Watchdog = watchdog()
 	cfg.Color = con.Color
+	removeMedia, err := mediaFolder(&cfg)
+	if err != nil {
+		return con.Fail(errors.Join(err, g.Close()))
+	}
+	defer removeMedia()
 	engines, err := launcher.New(cfg, con.Console, con.Log)
 	if err != nil {
 		return con.Fail(errors.Join(err, g.Close()))
@@ -85,22 +95,40 @@ func start(ctx context.Context, cmd *flags.Command, engines *launcher.Group) err
 	if err := engines.WaitReady(ctx); err != nil {
 		return err
 	}
-	l := cmd.Launch
 	for _, e := range endpoints {
-		w := flags.LegWorker{URL: e.URL, BootstrapPort: e.BootstrapPort}
-		switch e.Role {
-		case worker.Regular:
-			l.WorkerURLs = append(l.WorkerURLs, e.URL)
-		case worker.Encode:
-			l.Encode = append(l.Encode, w)
-		case worker.Prefill:
-			l.Prefill = append(l.Prefill, w)
-		case worker.Decode:
-			l.Decode = append(l.Decode, e.URL)
-		}
+		join(cmd.Launch, e)
 	}
 	return nil
 }
+
+// join gives an engine to the gateway as a worker.
+func join(l *flags.Launch, e launcher.Endpoint) {
+	w := flags.LegWorker{URL: e.URL, BootstrapPort: e.BootstrapPort}
+	switch e.Role {
+	case worker.Regular:
+		l.WorkerURLs = append(l.WorkerURLs, e.URL)
+	case worker.Encode:
+		l.Encode = append(l.Encode, w)
+	case worker.Prefill:
+		l.Prefill = append(l.Prefill, w)
+	case worker.Decode:
+		l.Decode = append(l.Decode, e.URL)
+	}
+}
+
+// mediaFolder makes the folder where encoders leave embeddings for other engines.
+func mediaFolder(cfg *launcher.Config) (remove func(), err error) {
+	if cfg.Encode == 0 || cfg.Backend != launcher.BackendVLLM {
+		return func() {}, nil
+	}
+	cfg.MediaDir, err = os.MkdirTemp("", mediaPattern)
+	if err != nil {
+		return nil, fmt.Errorf("making a folder for embeddings: %w", err)
+	}
+	return func() { _ = os.RemoveAll(cfg.MediaDir) }, nil // what is left is in the way of nobody
+}
+
+const mediaPattern = "smg-embeddings-*"
 
 // runBoth serves until ctx ends or no engine is left. The engines outlive the
 // gateway's drain.

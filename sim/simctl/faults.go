@@ -50,6 +50,9 @@ type Faults struct {
 	// Freeze stops the engine's time and its answers, also those in flight.
 	// Connections stay open, as with a stopped process.
 	Freeze bool `json:"freeze,omitempty"`
+	// CrashOnDuplicateRoom has an SGLang engine die, with all of its process, of a request
+	// for a bootstrap room that is in use, as the real one does.
+	CrashOnDuplicateRoom bool `json:"crash_on_duplicate_room,omitempty"`
 	// Record keeps every request for Records.
 	Record bool `json:"record,omitempty"`
 	// Transfer is what goes wrong with KV that other engines fetch here.

@@ -62,6 +62,8 @@ type Transfers struct {
 	Failed          uint64 `json:"failed"`
 	// Expired counts sequences of vLLM whose KV nobody fetched in time.
 	Expired uint64 `json:"expired"`
+	// DuplicateRooms counts requests at an SGLang engine for a room that was in use.
+	DuplicateRooms uint64 `json:"duplicate_rooms"`
 	// Recomputed counts requests at a vLLM consumer that came without usable
 	// parameters, or whose KV could not be loaded and was computed there.
 	Recomputed uint64 `json:"recomputed"`

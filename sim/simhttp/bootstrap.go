@@ -46,6 +46,7 @@ func (s *Server) admitPeer(w http.ResponseWriter, r *http.Request) {
 	}
 	room, err := s.rooms.arrive(key)
 	if err != nil {
+		s.roomTaken(number)
 		w.Header().Set(protocolHeader, "1")
 		http.Error(w, err.Error(), http.StatusConflict)
 		return
@@ -104,6 +105,9 @@ func (s *Server) readBootstrap(f *fields, t *task) ([]bootstrapRef, *apiError) {
 		return nil, badRequest("bootstrap_host", "Invalid request: Disaggregated request received without bootstrap host. req.rid='%s'", t.rids[0])
 	}
 
+	if lists := rooms.list || ports.list || hosts.list; lists && s.cfg.Disagg.RefuseLists && !t.batch {
+		return nil, badRequest("bootstrap_room", "bootstrap_room: Input should be a valid integer, not a list")
+	}
 	batch := len(t.prompts)
 	if rooms.list && len(rooms.values) == t.choices() {
 		batch = t.choices()

@@ -92,6 +92,10 @@ type Disaggregation struct {
 	// TokensOnly has a vLLM engine answer /abort_requests.
 	TokensOnly bool
 
+	// RefuseLists has an SGLang engine refuse lists of rooms for one prompt with several
+	// answers, as some versions do.
+	RefuseLists bool
+
 	// BootstrapTimeout is how long the two sides of an SGLang room wait for each
 	// other, WaitingTimeout how long anybody waits for KV after that.
 	BootstrapTimeout time.Duration

@@ -21,6 +21,7 @@ type driver struct {
 	pausedAt time.Time // zero while time runs
 	slots    map[sim.ID]slot
 	jobs     map[*job]struct{} // those that are not closed
+	running  map[string]int    // how many of them have a request id
 }
 
 // slot is where the progress of a sequence is kept.
@@ -33,6 +34,7 @@ func newDriver(engine *sim.Engine, scale float64, clock func() time.Time) *drive
 	return &driver{
 		scale: scale, clock: clock, origin: clock(), engine: engine,
 		wake: make(chan struct{}, 1), slots: make(map[sim.ID]slot), jobs: make(map[*job]struct{}),
+		running: make(map[string]int),
 	}
 }
 

@@ -19,8 +19,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.control.ServeHTTP(w, r)
 		return
 	}
-	s.handlers.Add(1)
-	defer s.handlers.Done()
+	if !s.handlers.enter() {
+		panic(http.ErrAbortHandler)
+	}
+	defer s.handlers.leave()
 	if isInference(r.URL.Path) {
 		s.inFlight.Add(1)
 		defer s.inFlight.Add(-1)

@@ -75,6 +75,7 @@ func (l *prefillLeg) begin(_ *job, requests []sim.Request) *apiError {
 		requests[i].Handover = sim.Send
 		r, err := l.rooms.enter(l.key(i))
 		if err != nil {
+			l.roomTaken(l.key(i).room)
 			return l.fault(i, "bootstrap", "Duplicate bootstrap room: "+err.Error())
 		}
 		l.entered = append(l.entered, r)
@@ -181,10 +182,18 @@ func (l *prefillLeg) end() {
 type decodeLeg struct {
 	*Server
 	*task
+	claimed []string // rooms that no other request here fetches from
 }
 
 // begin implements handoff.
 func (l *decodeLeg) begin(j *job, requests []sim.Request) *apiError {
+	for _, ref := range l.transfer.rooms {
+		if url := ref.url(); l.fetching.claim(url) {
+			l.claimed = append(l.claimed, url)
+		} else {
+			l.roomTaken(ref.key.room)
+		}
+	}
 	return l.queueReceiving(j, requests)
 }
 
@@ -248,7 +257,7 @@ func (l *decodeLeg) fault(i int, ref bootstrapRef, f *peerFault) *apiError {
 }
 
 // end implements handoff.
-func (l *decodeLeg) end() {}
+func (l *decodeLeg) end() { l.fetching.release(l.claimed) }
 
 // until is ctx that also ends when over is closed.
 func until(ctx context.Context, over <-chan struct{}) (context.Context, context.CancelFunc) {

@@ -53,14 +53,42 @@ func (p *progress) openGate() {
 // open makes a job of n sequences, none of which is queued yet. With everyToken
 // it signals each token, else only the end. It must be closed.
 func (d *driver) open(rids []string, n int, everyToken bool) *job {
-	j := &job{
+	j := newJob(d, rids, n, everyToken)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.openLocked(j)
+	return j
+}
+
+// openAlone is open for an engine that refuses ids which are under way, or twice in one
+// request: such a job has failed at once.
+func (d *driver) openAlone(rids []string, n int, everyToken bool) *job {
+	j := newJob(d, rids, n, everyToken)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, rid := range rids {
+		if d.running[rid] > 0 || slices.Contains(rids[:i], rid) {
+			j.err = badRequest("rid", "Duplicate request ID detected: %s", rid)
+			j.signal()
+			return j
+		}
+	}
+	d.openLocked(j)
+	return j
+}
+
+func (d *driver) openLocked(j *job) {
+	d.jobs[j] = struct{}{}
+	for _, rid := range j.rids {
+		d.running[rid]++
+	}
+}
+
+func newJob(d *driver, rids []string, n int, everyToken bool) *job {
+	return &job{
 		rids: rids, driver: d, changed: make(chan struct{}, 1), everyToken: everyToken,
 		sequences: make([]progress, n), left: n,
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.jobs[j] = struct{}{}
-	return j
 }
 
 // queue hands sequence i of j to the scheduler.
@@ -121,7 +149,14 @@ func (d *driver) close(j *job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.abortLocked(j, false)
-	delete(d.jobs, j)
+	if _, open := d.jobs[j]; open {
+		delete(d.jobs, j)
+		for _, rid := range j.rids {
+			if d.running[rid]--; d.running[rid] == 0 {
+				delete(d.running, rid)
+			}
+		}
+	}
 	d.poke()
 }
 
@@ -189,12 +224,7 @@ func (d *driver) abortWhere(match func(rid string) bool) {
 func (d *driver) runs(rids []string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for j := range d.jobs {
-		if slices.ContainsFunc(j.rids, func(rid string) bool { return slices.Contains(rids, rid) }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(rids, func(rid string) bool { return d.running[rid] > 0 })
 }
 
 // settle notes that the job is done with p.

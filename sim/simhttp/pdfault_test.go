@@ -101,7 +101,8 @@ func TestWaitingForTheOtherSide(t *testing.T) {
 		if load["num_waiting_reqs"] != 1.0 || load["prefill_queue_reqs"] != 1.0 || load["disagg_mode"] != "prefill" {
 			t.Errorf("load %v", load)
 		}
-		if _, dup := callerOf(t, p).post("/v1/chat/completions", body); !strings.Contains(dup, "Duplicate bootstrap room") {
+		other := strings.Replace(body, `"sea"`, `"another"`, 1)
+		if _, dup := callerOf(t, p).post("/v1/chat/completions", other); !strings.Contains(dup, "Duplicate bootstrap room") {
 			t.Errorf("a room that is in use is opened again: %s", dup)
 		}
 		abort(t, p, "sea")
@@ -116,7 +117,8 @@ func TestWaitingForTheOtherSide(t *testing.T) {
 		if load := loadOf(t, d); load["decode_queue_reqs"] != 1.0 || load["disagg_mode"] != "decode" {
 			t.Errorf("load %v", load)
 		}
-		if _, dup := callerOf(t, d).post("/v1/chat/completions", body); !strings.Contains(dup, "somebody fetches from the room already") {
+		other := strings.Replace(body, `"sea"`, `"another"`, 1)
+		if _, dup := callerOf(t, d).post("/v1/chat/completions", other); !strings.Contains(dup, "somebody fetches from the room already") {
 			t.Errorf("two fetch from one room: %s", dup)
 		}
 		decode.cancel()

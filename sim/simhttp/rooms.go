@@ -2,6 +2,7 @@ package simhttp
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 )
 
@@ -54,6 +55,42 @@ func (rs *rooms) at(k roomKey) *room {
 		rs.open[k] = r
 	}
 	return r
+}
+
+// claims are the rooms, by where they are, that a decode engine's requests fetch from.
+type claims struct {
+	mu  sync.Mutex
+	all map[string]struct{}
+}
+
+// claim says whether nobody has the room yet.
+func (c *claims) claim(room string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, taken := c.all[room]; taken {
+		return false
+	}
+	if c.all == nil {
+		c.all = map[string]struct{}{}
+	}
+	c.all[room] = struct{}{}
+	return true
+}
+
+func (c *claims) release(rooms []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, room := range rooms {
+		delete(c.all, room)
+	}
+}
+
+// roomTaken notes a request for a room that is in use, of which the real engine dies.
+func (s *Server) roomTaken(room int64) {
+	s.transfers.duplicateRooms.Add(1)
+	if s.faults.get().CrashOnDuplicateRoom {
+		s.crash(fmt.Errorf("duplicate bootstrap room %d", room))
+	}
 }
 
 // enter opens a room for a request of this engine.

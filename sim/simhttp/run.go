@@ -49,7 +49,11 @@ func (s *Server) perform(a *answer, t *task, f format) {
 	}
 	// Only what is decoded here comes token by token.
 	_, prefills := h.(*prefillLeg)
-	j := s.driver.open(t.rids, len(requests), t.stream && !prefills)
+	open := s.driver.open
+	if s.cfg.Kind == SGLang {
+		open = s.driver.openAlone
+	}
+	j := open(t.rids, len(requests), t.stream && !prefills)
 	// Not left to this goroutine, which may be stuck in a write.
 	stop := context.AfterFunc(ctx, func() { s.driver.abort(j) })
 	defer func() {
@@ -57,11 +61,13 @@ func (s *Server) perform(a *answer, t *task, f format) {
 		s.driver.close(j)
 		stop()
 	}()
-	end, fault := s.start(ctx, h, j, requests)
-	defer end()
-	if fault != nil {
-		s.writeError(a, fault)
-		return
+	if j.failure() == nil {
+		end, fault := s.start(ctx, h, j, requests)
+		defer end()
+		if fault != nil {
+			s.writeError(a, fault)
+			return
+		}
 	}
 	if t.stream {
 		s.stream(a, t, f, j, arrived)
@@ -71,13 +77,23 @@ func (s *Server) perform(a *answer, t *task, f format) {
 		return
 	}
 	if fault := j.failure(); fault != nil {
-		s.writeError(a, fault)
+		s.refuse(a, f, fault)
 		return
 	}
 	states := j.progress(nil)
 	s.stats.observe(t, states, arrived, s.clock())
 	a.Header().Set("Content-Type", "application/json")
 	a.whole(http.StatusOK, f.whole(t, states))
+}
+
+// refuse answers with a fault, in the words of the API if it is the caller's.
+func (s *Server) refuse(a *answer, f format, fault *apiError) {
+	if _, own := f.(*generateFormat); own && fault.status == http.StatusBadRequest {
+		s.stats.refused.Add(1)
+		writeJSON(a, fault.status, generateError(fault))
+		return
+	}
+	s.writeError(a, fault)
 }
 
 // start queues the sequences of j and lets h move their KV. The function that it

@@ -38,6 +38,7 @@ type Server struct {
 	engineID      string
 	started       time.Time
 	rooms         *rooms
+	fetching      claims
 	leases        *leases
 	embeds        *embedCache
 	destinations  destinations
@@ -50,12 +51,13 @@ type Server struct {
 
 	ids      atomic.Uint64
 	inFlight atomic.Int64
-	handlers sync.WaitGroup
+	handlers *visits
 
 	mu       sync.Mutex
 	door     *door         // nil while not served through Serve
 	peerDoor *door         // nil without a port for other engines
 	nextRank atomic.Uint64 // of requests that name no rank
+	die      context.CancelCauseFunc
 }
 
 // New returns an engine. clock is asked for the time, log gets a debug line
@@ -84,6 +86,7 @@ func New(cfg Config, clock func() time.Time, log *slog.Logger) (*Server, error) 
 		engineID: cfg.Disagg.EngineID,
 		started:  clock(),
 		rooms:    newRooms(),
+		handlers: newVisits(),
 		embeds:   newEmbedCache(cfg.Disagg.ECDir),
 	}
 	if s.engineID == "" {
@@ -123,15 +126,27 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
+// ErrCrashed is how Serve ends when the engine has died of a request.
+var ErrCrashed = errors.New("the engine has crashed")
+
+// crash ends Serve, and with it every request.
+func (s *Server) crash(why error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.die != nil {
+		s.die(fmt.Errorf("%w: %w", ErrCrashed, why))
+	}
+}
+
 // Serve answers on l until ctx ends, then closes all connections, which aborts
 // their requests, and returns when every handler has returned. It closes l, and
-// the listener given to ListenForPeers, which it answers too.
+// the listener given to ListenForPeers, which it answers too. It is called once.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	d := newDoor(l)
 	s.mu.Lock()
-	s.door = d
+	s.door, s.die = d, cancel
 	peerDoor := s.peerDoor
 	s.mu.Unlock()
 	defer s.peers.CloseIdleConnections()
@@ -151,19 +166,23 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if peerDoor != nil {
 		running.Go(func() {
 			peerErr = s.servePeers(ctx, peerDoor)
-			cancel()
+			cancel(nil)
 		})
 	}
 	closed := closeAfter(ctx, hs)
 	err := hs.Serve(d)
-	cancel()
+	cancel(nil)
 	<-closed
 	running.Wait()
-	s.handlers.Wait()
+	s.handlers.close()
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		err = nil
 	}
-	if err = errors.Join(err, peerErr); err != nil {
+	var crash error
+	if cause := context.Cause(ctx); errors.Is(cause, ErrCrashed) {
+		crash = cause
+	}
+	if err = errors.Join(err, peerErr, crash); err != nil {
 		return fmt.Errorf("serve engine %s: %w", s.cfg.Name, err)
 	}
 	return nil

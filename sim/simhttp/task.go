@@ -186,7 +186,7 @@ func (s *Server) requestIDs(f *fields, prefix, header string, count int) []strin
 	given := f.texts("rid")
 	if s.cfg.Kind == VLLM {
 		given = f.texts("request_id")
-		if len(given) == 0 && header != "" {
+		if header != "" { // before what the body says
 			given = []string{header}
 		}
 		for i := range given {

@@ -17,6 +17,7 @@ type transferStats struct {
 	bootstrapFailed atomic.Uint64
 	failed          atomic.Uint64
 	expired         atomic.Uint64
+	duplicateRooms  atomic.Uint64
 	recomputed      atomic.Uint64
 	encoded         atomic.Uint64
 	embeddingHits   atomic.Uint64
@@ -30,6 +31,7 @@ func (s *Server) Transfers() simctl.Transfers {
 		BootstrapFailed: st.bootstrapFailed.Load(),
 		Failed:          st.failed.Load(),
 		Expired:         st.expired.Load(),
+		DuplicateRooms:  st.duplicateRooms.Load(),
 		Recomputed:      st.recomputed.Load(),
 		Encoded:         st.encoded.Load(),
 		EmbeddingHits:   st.embeddingHits.Load(),
@@ -102,8 +104,10 @@ func (s *Server) peerRoutes() http.Handler {
 		s.sideChannelRoutes(mux)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.handlers.Add(1)
-		defer s.handlers.Done()
+		if !s.handlers.enter() {
+			panic(http.ErrAbortHandler)
+		}
+		defer s.handlers.leave()
 		if s.faults.transfer().Refuse {
 			// A connection from before: the next one is refused.
 			panic(http.ErrAbortHandler)

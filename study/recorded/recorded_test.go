@@ -366,3 +366,16 @@ func TestContendersAreToldWhatTheyRead(t *testing.T) {
 		t.Errorf("error %v, want that there is no such policy", err)
 	}
 }
+
+// TestFittedRequests are counted: simulated engines are all alike.
+func TestFittedRequests(t *testing.T) {
+	narrow := asked(ms, 2, "m", 1, "x")
+	narrow.Select.Fit = &record.Fit{Runtime: "vllm"}
+	x, err := load(t, written(t, "prefill", here(0, 1, "m"), asked(0, 1, "m", 1, "x"), narrow)).Traffic(options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x.Fitted != 1 || len(x.Requests) != 2 {
+		t.Errorf("%d of %d requests could not go to all, want 1 of 2", x.Fitted, len(x.Requests))
+	}
+}

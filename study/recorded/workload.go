@@ -36,6 +36,7 @@ type Traffic struct {
 	Others  int // requests of other models, which are left out
 	Retries int // asks that repeat a request that had failed, which are left out
 	Unknown int // requests of which no length was told
+	Fitted  int // requests that some workers only could serve, which any can here
 
 	calls   []*call // by request
 	prompts []prompt
@@ -62,6 +63,9 @@ func (r *Recording) Traffic(o Options) (*Traffic, error) {
 			t.Retries++
 		default:
 			t.calls = append(t.calls, c)
+			if c.ask.Fit != nil {
+				t.Fitted++
+			}
 		}
 	}
 	if len(t.calls) == 0 {

@@ -12,7 +12,8 @@ import (
 // workers somebody else registers. Where its bus is it is told by SMG_NATS_URL.
 func (c *Command) IngressArgs() []string {
 	l := c.Launch
-	args := []string{"--host=" + l.Host, "--port=" + strconv.Itoa(l.Port)}
+	// It inherits a listener for its metrics. The default port may be the API's.
+	args := []string{"--host=" + l.Host, "--port=" + strconv.Itoa(l.Port), "--prometheus-port=0"}
 	switch l.Mode {
 	case PD:
 		args = append(args, "--pd-disaggregation")

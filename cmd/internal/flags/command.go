@@ -81,6 +81,8 @@ type Input struct {
 	Command string
 	// Env looks up a variable, as os.LookupEnv does.
 	Env func(name string) (string, bool)
+	// Variables are the names of all variables that are set.
+	Variables []string
 	// Version is printed for --version, VersionVerbose for --version-verbose.
 	Version        string
 	VersionVerbose string
@@ -236,6 +238,9 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	if err := environment(s, &line, in.Env); err != nil {
 		return nil, err
 	}
+	if command == nameServe {
+		fallback(s, &line)
+	}
 	config, err := in.fill(s, &line)
 	if err != nil {
 		return nil, err
@@ -273,6 +278,9 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	}
 	notices, warnings := config.legRemarks(prefix)
 	c.Notices, c.Warnings = append(c.Notices, notices...), append(c.Warnings, warnings...)
+	if !in.Child {
+		c.Warnings = append(c.Warnings, unknownVariables(in.Variables)...)
+	}
 	if command != nameIngress {
 		c.Warnings = append(c.Warnings, config.policyWarnings(prefix, workers)...)
 	}

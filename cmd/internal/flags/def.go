@@ -84,7 +84,7 @@ type Def struct {
 
 // FlagEnv is the variable that every gateway flag also has.
 func (d *Def) FlagEnv() string {
-	return "SMG_FLAG_" + strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_"))
+	return flagPrefix + strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_"))
 }
 
 // variables lists the environment variables of d, the first that is set wins.

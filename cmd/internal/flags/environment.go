@@ -1,6 +1,13 @@
 package flags
 
-import "strings"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// flagPrefix is how the variables of flags begin.
+const flagPrefix = "SMG_FLAG_"
 
 // environment adds what variables say about flags that were not typed. Empty
 // variables count as not set. Lists are split at white space.
@@ -52,4 +59,25 @@ func firstVariable(names []string, lookup func(string) (string, bool)) (name, va
 		}
 	}
 	return "", ""
+}
+
+// unknownVariables warns of those of names that look like the variable of a flag that
+// there is not. A flag of another command is fine: services may share a file of
+// variables.
+func unknownVariables(names []string) (warnings []string) {
+	var known []string
+	for _, d := range Table() {
+		if name := d.FlagEnv(); !slices.Contains(known, name) { // a flag may have a row for each command
+			known = append(known, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if !strings.HasPrefix(name, flagPrefix) || slices.Contains(known, name) {
+			continue
+		}
+		warnings = append(warnings, fmt.Sprintf("variable %s sets nothing: %s", name,
+			didYouMean(suggest(name, known), "", "there is no such flag, smg --help=all lists them")))
+	}
+	return warnings
 }

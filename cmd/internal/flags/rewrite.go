@@ -3,6 +3,8 @@ package flags
 import (
 	"slices"
 	"strings"
+
+	"smg/launcher"
 )
 
 // given is one flag with one value.
@@ -269,10 +271,10 @@ func (r *rewriter) hintUnknown(name string) string {
 }
 
 // nearMiss is the flag of serve that an engine flag looks like: a typo of it, the
-// beginning of one, or a flag of the gateway without its prefix. --log-level and
-// --engine are the engines' by right.
+// beginning of one, or a flag of the gateway without its prefix. --log-level,
+// --engine, and what the launcher reads of the engines' flags are theirs by right.
 func (r *rewriter) nearMiss(name string) string {
-	if name == "engine" {
+	if name == "engine" || launcher.SizesEngines(name) || slices.Contains(sharedFlags(), name) {
 		return ""
 	}
 	if e := r.set.lookup(routerPrefix + name); e != nil && name != "log-level" {

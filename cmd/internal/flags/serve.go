@@ -2,8 +2,12 @@ package flags
 
 import (
 	"cmp"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/hashicorp/go-multierror"
 
 	"smg/launcher"
 )
@@ -21,7 +25,7 @@ type Serve struct {
 	Replay Replay
 }
 
-// DefaultServe is serve without any flag; its backend cannot be started yet.
+// DefaultServe is serve without any flag; its backend needs a model.
 func DefaultServe() Serve {
 	s := defaults(InRouter | InServe)
 	s.settle()
@@ -51,34 +55,29 @@ func (s *Serve) PolicyLine() string {
 // finish settles what follows from the flags together and refuses, with exit code
 // 2, what the command line alone makes impossible.
 func (s *Serve) finish(typed map[string]string) (notices []string, err error) {
-	if !slices.Contains(launcher.Backends(), s.Engines.Backend) {
-		where, ok := typed["backend"]
-		if !ok {
-			where = "--backend " + s.Engines.Backend + " (the default)"
-		}
-		return nil, usage(where, "use --backend "+strings.Join(launcher.Backends(), " or --backend "),
-			"backend %s is not supported yet", s.Engines.Backend)
-	}
-	if s.ConnectionMode != "http" {
-		return nil, usage(typed["connection-mode"], "leave it out: the engines are spoken to over http",
-			"connection mode %s is not supported yet", s.ConnectionMode)
-	}
-	if s.Engines.Model == "" && s.Engines.Backend != launcher.BackendSim {
-		hint := "add --model FILE, a GGUF file"
-		if slices.Contains(s.Engines.EngineArgs, "-m") {
-			hint = "write --model instead of -m: the launcher has to know it"
-		}
-		return nil, usage("--backend "+s.Engines.Backend, hint, "--model is required")
+	if err := s.finishEngines(typed); err != nil {
+		return nil, err
 	}
 	if err := s.finishRoles(typed); err != nil {
 		return nil, err
 	}
-	s.Engines.ReservedPorts = slices.DeleteFunc([]int{s.Port, s.PrometheusPort}, func(p int) bool { return p == 0 })
+	s.Engines.ReservedPorts = s.reservedPorts()
 	s.Engines.JSON = s.LogJSON
 	if s.SingleWorker() {
 		notices = s.finishSingle(typed)
 	}
 	return notices, nil
+}
+
+// reservedPorts are those that engines must not take: others listen there, now or
+// soon.
+func (s *Serve) reservedPorts() []int {
+	ports := []int{s.Port, s.PrometheusPort}
+	if _, port, err := net.SplitHostPort(s.Bus.Listen); err == nil {
+		n, _ := strconv.Atoi(port) // Validate refuses what is no number
+		ports = append(ports, n)
+	}
+	return slices.DeleteFunc(ports, func(p int) bool { return p == 0 })
 }
 
 // Validate reports every fault of s, one error each, named by flag. rule judges
@@ -88,6 +87,9 @@ func (s *Serve) Validate(rule URLRule) error {
 	s.check(c, rule, s.headcount())
 	if s.Engines.Host == "" {
 		c.addAs("--worker-host", "", "write 127.0.0.1", "an address is needed")
+	}
+	if err := s.Engines.CheckGPUs(); err != nil {
+		c.faults = multierror.Append(c.faults, launchFault(err, ExitFailure))
 	}
 	return c.faults.ErrorOrNil()
 }

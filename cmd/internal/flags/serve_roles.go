@@ -1,7 +1,6 @@
 package flags
 
 import (
-	"errors"
 	"strings"
 
 	"smg/launcher"
@@ -22,6 +21,7 @@ func (s *Serve) finishRoles(typed map[string]string) error {
 		{"decode-args", "decode"},
 		{"encode-args", "encode"},
 		{"bootstrap-base-port", "prefill"},
+		{"kv-backend", "prefill"},
 	} {
 		if where, ok := typed[needs.flag]; ok && !hasRole(typed, needs.role) {
 			return usage(where, "add --"+needs.role+"-replicas N", "there are no %s engines", needs.role)
@@ -35,11 +35,10 @@ func (s *Serve) finishRoles(typed map[string]string) error {
 			"--data-parallel-size is for engines that do everything")
 	}
 	if err := s.Engines.CheckRoles(); err != nil {
-		fault := &Fault{What: err.Error(), Code: ExitUsage}
-		if e, ok := errors.AsType[*launcher.LaunchError](err); ok {
-			fault.Where, fault.Hint = strings.Join(e.Detail(), ", "), e.Hint()
-		}
-		return fault
+		return launchFault(err, ExitUsage)
+	}
+	if where, ok := typed["kv-backend"]; ok && s.Engines.Backend == launcher.BackendSGLang {
+		return usage(where, "SGLang's own flag is --disaggregation-transfer-backend", "--kv-backend is for --backend vllm")
 	}
 	s.Mode = PD
 	if s.Engines.Encode > 0 {

@@ -121,16 +121,22 @@ func TestChildrenGetWhatTheParentWasGiven(t *testing.T) {
 			name: "launch",
 			args: "launch --topology split --port 9000 --pd-disaggregation --prefill http://p 8998 --decode http://d --retry-max-retries 2 " +
 				"--routing-key-headers --cb-failure-threshold 3 --log-json --prometheus-port 0",
-			ingress: "--host=0.0.0.0 --port=9000 --pd-disaggregation --retry-max-retries=2 --log-json=true " +
+			ingress: "--host=0.0.0.0 --port=9000 --prometheus-port=0 --pd-disaggregation --retry-max-retries=2 --log-json=true " +
 				"--health-check-interval-secs=7 --routing-key-headers",
 			selector: "--leg=prefill --policy=random --cb-failure-threshold=3 --log-json=true --health-check-interval-secs=7",
 		},
 		{
 			name: "serve",
 			args: "serve --backend sim --router-topology split --router-policy random --router-max-json-depth 9 --router-cluster c --host 127.0.0.2",
-			ingress: "--host=127.0.0.2 --port=8080 --disable-retries --max-json-depth=9 --cluster=c " +
+			ingress: "--host=127.0.0.2 --port=8080 --prometheus-port=0 --disable-retries --max-json-depth=9 --cluster=c " +
 				"--health-check-interval-secs=7",
 			selector: "--leg=prefill --policy=random --disable-circuit-breaker --cluster=c --health-check-interval-secs=7",
+		},
+		{
+			name:     "the API at the default port of metrics",
+			args:     "launch --topology split --port 29000 --prometheus-port 0",
+			ingress:  "--host=0.0.0.0 --port=29000 --prometheus-port=0 --health-check-interval-secs=7",
+			selector: "--leg=prefill --policy=random --health-check-interval-secs=7",
 		},
 	}
 	for _, tt := range tests {

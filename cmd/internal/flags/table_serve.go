@@ -12,12 +12,12 @@ func serveTable() []Def {
 	return []Def{
 		{
 			Name: "backend", Kind: Scalar, Value: "NAME", Default: "sglang", Env: []string{"SMG_DEFAULT_BACKEND"}, Group: groupEngines, In: InServe, Everyday: true,
-			Help: "Kind of engine: sim (simulated) or llamacpp; others are not supported yet.",
+			Help: "Kind of engine: sglang, vllm, llamacpp, custom (see --engine-cmd) or sim (simulated).",
 			set:  setEnum(func(s *Serve) *string { return &s.Engines.Backend }, "backend", knownBackends()),
 		},
 		{
 			Name: "model", Aliases: []string{"model-path"}, Kind: Scalar, Value: "MODEL", Group: groupEngines, In: InServe, Everyday: true,
-			Help: "Model of the engines; a GGUF file for llamacpp, optional for sim.",
+			Help: "Model of the engines: a name or a folder, a GGUF file for llamacpp; optional for custom and sim.",
 			set:  setText(func(s *Serve) *string { return &s.Engines.Model }),
 		},
 		{
@@ -61,9 +61,19 @@ func serveTable() []Def {
 			set:  setNumber(func(s *Serve) *int { return &s.Engines.BootstrapBasePort }, 1, maxPort),
 		},
 		{
-			Name: "connection-mode", Kind: Scalar, Value: "MODE", Default: "http", Group: groupEngines, In: InServe,
+			Name: "kv-backend", Kind: Scalar, Value: "NAME", Default: launcher.KVNIXL, Group: groupEngines, In: InServe,
+			Help: "How vLLM's prefill engines hand KV to decode engines: nixl or mooncake.",
+			set:  setEnum(func(s *Serve) *string { return &s.Engines.KVBackend }, "way of handing KV over", launcher.KVBackends()),
+		},
+		{
+			Name: "enable-token-usage-details", Kind: Bool, Group: groupEngines, In: InServe,
+			Help: "Have sglang and vllm say in their answers how much of a prompt they had cached.",
+			set:  setBool(func(s *Serve) *bool { return &s.Engines.TokenDetails }),
+		},
+		{
+			Name: "connection-mode", Kind: Scalar, Value: "MODE", Default: launcher.ModeHTTP, Group: groupEngines, In: InServe,
 			Help: "How the gateway speaks to the engines: http.",
-			set:  setEnum(func(s *Serve) *string { return &s.ConnectionMode }, "connection mode", []string{"http", "grpc", "zmq"}),
+			set:  setEnum(func(s *Serve) *string { return &s.ConnectionMode }, "connection mode", []string{launcher.ModeHTTP, launcher.ModeGRPC, launcher.ModeZMQ}),
 		},
 		{
 			Name: "worker-host", Kind: Scalar, Value: "HOST", Default: "127.0.0.1", Group: groupEngines, In: InServe,
@@ -86,14 +96,34 @@ func serveTable() []Def {
 			set:  setSeconds(func(s *Serve) *time.Duration { return &s.Engines.StartupTimeout }, 1),
 		},
 		{
+			Name: "engine-python", Kind: Scalar, Value: "PATH", Env: []string{"SMG_ENGINE_PYTHON"}, Group: groupEngines, In: InServe, Everyday: true,
+			Help: "Python that runs sglang and vllm (python3 on PATH).",
+			set:  setText(func(s *Serve) *string { return &s.Engines.Python }),
+		},
+		{
+			Name: "engine-cmd", Kind: Scalar, Value: "COMMAND", Group: groupEngines, In: InServe,
+			Help: "Command of --backend custom, in quotes; {model}, {host}, {port}, {rank} and {tp} in it are filled in.",
+			set:  setWords(func(s *Serve) *[]string { return &s.Engines.EngineCmd }),
+		},
+		{
+			Name: "engine-gpus", Kind: Scalar, Value: "HOW", Default: launcher.GPUsAuto, Group: groupEngines, In: InServe,
+			Help: "auto: each engine sees GPUs of its own, as many as its --tensor-parallel-size says; none: all see the same.",
+			set:  setEnum(func(s *Serve) *string { return &s.Engines.GPUs }, "way to assign GPUs", launcher.GPUModes()),
+		},
+		{
 			Name: "engine-bin", Kind: Scalar, Value: "PATH", Env: []string{"SMG_ENGINE_BIN"}, Group: groupEngines, In: InServe,
-			Help: "Program of the engine (for llamacpp: llama-server on PATH).",
+			Help: "Program of llamacpp or sim (llama-server on PATH).",
 			set:  setText(func(s *Serve) *string { return &s.Engines.EngineBin }),
 		},
 		{
 			Name: "engine-log", Kind: Scalar, Value: "HOW", Default: string(launcher.LogPrefix), Group: groupEngines, In: InServe,
 			Help: "Engine output: prefix (marked lines), raw, or file (engine-N.log in the working directory).",
 			set:  setLogMode,
+		},
+		{
+			Name: "router-disable-arg-fallback", Kind: Bool, Group: groupEngines, In: InServe,
+			Help: "Do not have the gateway use engine flags such as --api-key where its own is missing.",
+			set:  setBool(func(*Serve) *bool { return new(bool) }),
 		},
 		{
 			Name: "host", Kind: Scalar, Value: "HOST", Default: "127.0.0.1", Group: groupAddress, In: InServe, Everyday: true,
@@ -111,8 +141,6 @@ func serveTable() []Def {
 // maxEngines is a limit against slips of the finger.
 const maxEngines = 4096
 
-// knownBackends are the names that a user may try; launcher.Backends are those that
-// can be started.
-func knownBackends() []string {
-	return []string{"sglang", "vllm", "trtllm", "tokenspeed", "mlx", "custom", launcher.BackendSim, launcher.BackendLlamaCPP}
-}
+// knownBackends are the names that a user may try; launcher.Backends are those with a
+// command line.
+func knownBackends() []string { return append(launcher.Backends(), "tokenspeed", "mlx") }

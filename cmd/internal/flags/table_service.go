@@ -12,7 +12,7 @@ func serviceTable() []Def {
 			set:  setTopology,
 		},
 		{
-			Name: "dry-run", Kind: Bool, Group: groupAddress, In: InLaunch,
+			Name: "dry-run", Kind: Bool, Group: groupAddress, In: InLaunch | InServe,
 			Help: "Say what would be done, as smg check does, and do nothing.",
 			set:  setBool(func(s *Serve) *bool { return &s.DryRun }),
 		},

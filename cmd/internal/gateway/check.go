@@ -29,6 +29,7 @@ func check(cfg *flags.Launch, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	remarks := bootstrap.Remarks(specs)
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(w, "mode\t%s\t%s\n", cfg.Mode, cfg.Topology)
 	var faults []error
@@ -39,6 +40,9 @@ func check(cfg *flags.Launch, out io.Writer) error {
 				continue
 			}
 			fmt.Fprintf(w, "\t%s\n", strings.Join(append([]string{s.URL}, facts(s)...), "\t"))
+			for _, text := range remarks[s.ID] {
+				fmt.Fprintf(w, "\t  perhaps wrong: %s\n", text)
+			}
 			if s.Conflict != "" {
 				faults = append(faults, fmt.Errorf("worker %s would never be chosen: %s", s.URL, s.Conflict))
 			}

@@ -172,6 +172,7 @@ func remarks(rec *recorded.Recording, t *recorded.Traffic) []string {
 	say(rec.Strays, "call", "left out: nothing tells of their choice, as of calls that began before the recording or were chosen for without a selector")
 	say(t.Others, "request", "of other models left out: --model chooses another")
 	say(t.Retries, "repeated attempt", "left out: simulated engines do not fail")
+	say(t.Fitted, "request", "that workers of some kinds or groups only could serve: here all are alike")
 	say(t.Unknown, "request", "of unknown length: they count as what their workers were credited with")
 	return out
 }

@@ -64,7 +64,10 @@ func run(ctx context.Context, cfg *flags.Launch, page net.Listener, log *slog.Lo
 	if err != nil {
 		return errors.Join(fmt.Errorf("making the selector: %w", err), page.Close())
 	}
-	shown := service.Page{Metrics: reg, Decisions: decisions.Handler([]decisions.Source{decisions.Of(s.Service)}, log)}
+	shown := service.Page{
+		Metrics: reg, Decisions: decisions.Handler([]decisions.Source{decisions.Of(s.Service)}, log),
+		Ready: func() bool { return conn.Connected() && s.Ready() },
+	}
 	return service.RunStages(ctx, []service.Stage{
 		{Name: "metrics", Run: func(ctx context.Context) error { return service.ServePage(ctx, page, shown, log) }},
 		service.AwaitBus(conn, cfg.Bus, "start it, or correct --nats-url", log),

@@ -30,10 +30,11 @@ const readHeaderTimeout = 10 * time.Second
 type Page struct {
 	Metrics   prometheus.Gatherer
 	Decisions http.Handler // nil where nobody decides
+	Ready     func() bool  // nil where another port tells
 }
 
-// ServePage answers GET /metrics, GET /debug/decisions, and GET /health with 200, on a
-// port of their own until ctx ends.
+// ServePage answers GET /metrics, GET /debug/decisions, GET /health with 200, and GET
+// /readiness with 200 or 503, on a port of their own until ctx ends.
 func ServePage(ctx context.Context, l net.Listener, page Page, log *slog.Logger) error {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(page.Metrics, promhttp.HandlerOpts{
@@ -43,6 +44,13 @@ func ServePage(ctx context.Context, l net.Listener, page Page, log *slog.Logger)
 		mux.Handle("GET "+decisions.Path, page.Decisions)
 	}
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
+	if page.Ready != nil {
+		mux.HandleFunc("GET /readiness", func(w http.ResponseWriter, _ *http.Request) {
+			if !page.Ready() {
+				http.Error(w, "not ready", http.StatusServiceUnavailable)
+			}
+		})
+	}
 	srv := &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	done := make(chan error, 1) // one: Serve's result
 	go func() { done <- srv.Serve(l) }()

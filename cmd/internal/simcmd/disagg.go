@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -32,6 +33,7 @@ func disaggFlags() []cli.Flag {
 		&cli.StringFlag{Category: among, Name: "kv-side-channel-host", EnvVars: []string{"VLLM_NIXL_SIDE_CHANNEL_HOST"}, DefaultText: "the address it listens on", Usage: "vllm: `HOST` that consumers are told"},
 		&cli.BoolFlag{Category: among, Name: "kv-correlate", Usage: "vllm: hand KV only to a request of the same id, as versions before 0.13 do"},
 		&cli.BoolFlag{Category: among, Name: "tokens-only", Usage: "vllm: answer /abort_requests"},
+		&cli.BoolFlag{Category: among, Name: "refuse-bootstrap-lists", Usage: "sglang: refuse lists of rooms for one prompt with several answers, as some versions do"},
 		&cli.DurationFlag{Category: among, Name: "bootstrap-timeout", Value: d.BootstrapTimeout, Usage: "real `TIME` that two engines wait to meet"},
 		&cli.DurationFlag{Category: among, Name: "waiting-timeout", Value: d.WaitingTimeout, Usage: "real `TIME` that an engine waits for KV after that"},
 		&cli.DurationFlag{Category: among, Name: "kv-lease", Value: d.Lease, Usage: "vllm: real `TIME` that KV is kept for whoever fetches it"},
@@ -45,7 +47,7 @@ func disaggFlags() []cli.Flag {
 		&cli.BoolFlag{Category: media, Name: "ec-strict", Usage: "vllm: fail requests whose embeddings no encoder has, instead of encoding them"},
 		&cli.BoolFlag{Category: media, Name: "encoder-only", Usage: "sglang: encode media for other engines, and answer no chats"},
 		&cli.BoolFlag{Category: media, Name: "language-only", Usage: "sglang: leave media to the engines of --encoder-urls"},
-		&cli.StringSliceFlag{Category: media, Name: "encoder-urls", Usage: "sglang: `URL` of an encoder; may be repeated or hold several, separated by commas"},
+		&cli.StringSliceFlag{Category: media, Name: "encoder-urls", Usage: "sglang: `URL` of an encoder; others may follow, as arguments or after commas"},
 		&cli.DurationFlag{Category: media, Name: "encoder-timeout", Value: d.EncoderTimeout, Usage: "sglang: real `TIME` that a request waits for its embeddings"},
 		&cli.StringFlag{Category: media, Name: "encoder-transfer-backend", Value: zmqToScheduler, Usage: "sglang: `BACKEND` by which embeddings go from engine to engine; there is only this one"},
 		&cli.IntFlag{Category: media, Name: "media-tokens", Value: d.MediaTokens, Usage: "prefill `TOKENS` that encoding one medium costs"},
@@ -70,6 +72,7 @@ func disaggConfig(c *cli.Context, cfg *simhttp.Config) error {
 	d.SideChannelPort = c.Int("kv-side-channel-port")
 	d.SideChannelHost = c.String("kv-side-channel-host")
 	d.Correlate, d.TokensOnly = c.Bool("kv-correlate"), c.Bool("tokens-only")
+	d.RefuseLists = c.Bool("refuse-bootstrap-lists")
 	d.BootstrapTimeout = c.Duration("bootstrap-timeout")
 	d.WaitingTimeout = c.Duration("waiting-timeout")
 	d.Lease = c.Duration("kv-lease")
@@ -88,6 +91,31 @@ func disaggConfig(c *cli.Context, cfg *simhttp.Config) error {
 		return err
 	}
 	return ecTransferConfig(c.String("ec-transfer-config"), d)
+}
+
+// joined has the URLs behind --encoder-urls in one argument, since SGLang takes them
+// as several.
+func joined(args []string) []string {
+	const name = "encoder-urls"
+	var out []string
+	for i := 0; i < len(args); i++ {
+		out = append(out, args[i])
+		if args[i] == "--" {
+			return append(out, args[i+1:]...)
+		}
+		if strings.TrimLeft(args[i], "-") != name || !strings.HasPrefix(args[i], "-") {
+			continue
+		}
+		end := i + 1
+		for end < len(args) && !strings.HasPrefix(args[end], "-") {
+			end++
+		}
+		if end > i+1 {
+			out = append(out, strings.Join(args[i+1:end], ","))
+			i = end - 1
+		}
+	}
+	return out
 }
 
 // kvTransferConfig reads the members of vLLM's KVTransferConfig that matter

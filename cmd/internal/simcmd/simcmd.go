@@ -49,7 +49,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		// The exit code is ours to return.
 		ExitErrHandler: func(*cli.Context, error) {},
 	}
-	err := app.RunContext(ctx, append([]string{app.Name}, args...))
+	err := app.RunContext(ctx, append([]string{app.Name}, joined(args)...))
 	if err == nil {
 		return 0
 	}

@@ -28,6 +28,25 @@ func TestDocs(t *testing.T) {
 	}
 }
 
+func TestJoined(t *testing.T) {
+	tests := []struct{ args, want string }{
+		{"--encoder-urls a b --x y", "--encoder-urls a,b --x y"},
+		{"-encoder-urls a,b c", "-encoder-urls a,b,c"},
+		{"--encoder-urls a --encoder-urls b c", "--encoder-urls a --encoder-urls b,c"},
+		{"--encoder-urls=a b", "--encoder-urls=a b"},
+		{"--encoder-urls --x", "--encoder-urls --x"},
+		{"--encoder-urls", "--encoder-urls"},
+		{"encoder-urls a b", "encoder-urls a b"},
+		{"--x -- --encoder-urls a b", "--x -- --encoder-urls a b"},
+		{"", ""},
+	}
+	for _, tt := range tests {
+		if got := strings.Join(joined(strings.Fields(tt.args)), " "); got != tt.want {
+			t.Errorf("%q became %q, want %q", tt.args, got, tt.want)
+		}
+	}
+}
+
 func TestMainInProcess(t *testing.T) {
 	stopped, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -44,6 +63,7 @@ func TestMainInProcess(t *testing.T) {
 		{"a prefill engine", []string{"--port", "0", "--disaggregation-mode", "prefill", "--disaggregation-bootstrap-port", "0"}, 0, ", for other engines on 127.0.0.1:"},
 		{"a producer", []string{"--port", "0", "--engine", "vllm", "--kv-transfer-config", `{"kv_connector":"NixlConnector","kv_role":"kv_producer","engine_id":"e","kv_connector_extra_config":{"kv_lease_duration":9}}`, "--kv-side-channel-port", "0"}, 0, ", for other engines on 127.0.0.1:"},
 		{"an encoder", []string{"--port", "0", "--engine", "vllm", "--ec-transfer-config", `{"ec_connector":"ECExampleConnector","ec_role":"ec_producer","ec_connector_extra_config":{"shared_storage_path":"/tmp"}}`}, 0, "listening on"},
+		{"encoders as SGLang takes them", []string{"--port", "0", "--disaggregation-mode", "prefill", "--disaggregation-bootstrap-port", "0", "--language-only", "--encoder-urls", "http://127.0.0.1:1", "http://127.0.0.1:2"}, 0, "listening on"},
 		{"a role of the other engine", []string{"--engine", "vllm", "--disaggregation-mode", "prefill"}, 2, "--kv-role"},
 		{"an unknown mode", []string{"--disaggregation-mode", "both"}, 2, "--disaggregation-mode must be"},
 		{"no connector", []string{"--engine", "vllm", "--kv-transfer-config", `{"kv_role":"kv_both"}`}, 2, "kv_connector is missing"},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"golang.org/x/term"
 
@@ -30,7 +31,7 @@ func Read(program, command string, args []string) (cmd *flags.Command, code int)
 		width = 0 // not a terminal: plain lines
 	}
 	cmd, err = flags.Parse(flags.Input{
-		Command: command, Args: args, Env: os.LookupEnv, Width: width, Child: service.IsChild(),
+		Command: command, Args: args, Env: os.LookupEnv, Variables: variables(), Width: width, Child: service.IsChild(),
 		Version: program + " " + version.String(), VersionVerbose: version.Verbose(program),
 	})
 	if err == nil {
@@ -44,4 +45,13 @@ func Read(program, command string, args []string) (cmd *flags.Command, code int)
 		return nil, 0
 	}
 	return cmd, 0
+}
+
+// variables are the names of those that are set.
+func variables() (names []string) {
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		names = append(names, name)
+	}
+	return names
 }

@@ -1,0 +1,5 @@
+package client
+
+// Canonical is the id of the model that goes by an alias, as far as this copy knows;
+// false for any other name.
+func (c *Client) Canonical(name string) (id string, ok bool) { return c.registry.Canonical(name) }

@@ -1,0 +1,16 @@
+package worker
+
+// Canonical is the id of the model that goes by an alias; false for a name that is a
+// model's own id on some leg, or nobody's. It takes no lock.
+func (r *Registry) Canonical(name string) (id string, ok bool) {
+	if id, ok = r.names.id(name); !ok || name == "" {
+		return "", false
+	}
+	pools := *r.pools.Load()
+	for leg := range Leg(legs) {
+		if pools[poolKey{leg, name}] != nil {
+			return "", false
+		}
+	}
+	return id, true
+}
