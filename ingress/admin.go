@@ -51,7 +51,7 @@ func (s *Server) described(x *exchange, r *http.Request) (*workerRequest, *worke
 	if err != nil {
 		return nil, nil, err
 	}
-	spec, err := asked.spec(s.cfg.Mode)
+	spec, err := asked.spec(s.cfg.Legs())
 	return asked, spec, err
 }
 

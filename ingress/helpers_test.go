@@ -180,6 +180,7 @@ type fakeFleet struct {
 	pairing   *worker.Pairing
 	alone     bool // decode workers can serve requests by themselves
 	aliases   map[string]string
+	roles     worker.Roles
 	elsewhere sync.Map // IDs of workers that do not serve what they are asked for
 }
 
@@ -206,6 +207,8 @@ func (f *fakeFleet) Outdated(_ worker.Leg, id worker.ID, epoch uint64) bool {
 }
 
 func (f *fakeFleet) Alone(string) bool { return f.alone }
+
+func (f *fakeFleet) Roles(string) worker.Roles { return f.roles }
 
 func (f *fakeFleet) Canonical(name string) (string, bool) {
 	id, ok := f.aliases[name]

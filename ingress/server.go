@@ -96,7 +96,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		}
 	}
 	s.life, s.end = context.WithCancel(context.Background())
-	if cfg.PD.MinTokens && cfg.Mode != Regular {
+	if cfg.PD.MinTokens && (cfg.Mode != Regular || cfg.Multi) {
 		s.ranks = newMinRanks()
 	}
 	s.buffers.left.Store(cfg.MaxBufferedBytes)

@@ -93,7 +93,7 @@ func (s *Server) workers(w http.ResponseWriter, r *http.Request) {
 
 // remarks is what looks wrong with the workers of a fleet whose legs share requests.
 func (s *Server) remarks(fleet []*worker.Worker) map[worker.ID][]string {
-	if s.cfg.Mode == Regular {
+	if s.cfg.Mode == Regular && !s.cfg.Multi {
 		return nil
 	}
 	specs := make([]*worker.Spec, len(fleet))

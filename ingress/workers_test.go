@@ -373,7 +373,7 @@ func FuzzReadWorker(f *testing.F) {
 		asked, err := readWorker(body)
 		var spec *worker.Spec
 		if err == nil {
-			spec, err = asked.spec(EPD)
+			spec, err = asked.spec(EPD.Legs())
 		}
 		if err != nil {
 			if p := (*problem)(nil); !errors.As(err, &p) || p.message == "" || p.status < 400 || p.status > 499 {

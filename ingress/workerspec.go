@@ -115,8 +115,8 @@ func wanted(t reflect.Type) string {
 // is found there.
 var runtimes = [...]string{"unspecified", "sglang", "vllm", "trtllm", "mlx", "tokenspeed", "generic", "external"}
 
-// spec is the worker in a fleet of that mode.
-func (q *workerRequest) spec(mode Mode) (*worker.Spec, error) {
+// spec is the worker in a fleet that has those legs.
+func (q *workerRequest) spec(legs []worker.Leg) (*worker.Spec, error) {
 	leg, runtime, err := q.words()
 	if err != nil {
 		return nil, err
@@ -126,8 +126,8 @@ func (q *workerRequest) spec(mode Mode) (*worker.Spec, error) {
 		return nil, badWorker("%v", err)
 	}
 	s.Runtime = runtime
-	if !slices.Contains(mode.Legs(), leg) {
-		return nil, badWorker("worker_type %s has no place in this gateway, which has %s workers: start it with other workers, or send another worker_type", leg, legsOf(mode))
+	if !slices.Contains(legs, leg) {
+		return nil, badWorker("worker_type %s has no place in this gateway, which has %s workers: start it with other workers, or send another worker_type", leg, namesOf(legs))
 	}
 	if q.APIKey != nil && *q.APIKey != "" {
 		return nil, badWorker("api_key: keys of single workers are not supported yet: leave it out")
@@ -159,10 +159,10 @@ func badWorker(format string, args ...any) *problem {
 	return workerProblem(http.StatusBadRequest, codeBadRequest, format, args...)
 }
 
-// legsOf are the legs of a mode in words.
-func legsOf(m Mode) string {
+// namesOf are legs in words.
+func namesOf(legs []worker.Leg) string {
 	var names []string
-	for _, l := range m.Legs() {
+	for _, l := range legs {
 		names = append(names, l.String())
 	}
 	return strings.Join(names, ", ")

@@ -41,6 +41,8 @@ type Config struct {
 	Incarnation uint64
 	// Legs are those that a request can have, the one that the fleet needs first.
 	Legs []worker.Leg
+	// AnyLeg: one leg with a ready worker is enough for the fleet to be ready.
+	AnyLeg bool
 	// PlanTimeout is how long a leg's selector may take to answer. Then, and while
 	// nobody can be asked, the client chooses from its own copy of the fleet, unless
 	// FailDegraded.

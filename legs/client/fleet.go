@@ -201,17 +201,23 @@ func (c *Client) complete() bool {
 	return c.synced.Load()
 }
 
-// takeReadiness counts. The fleet is ready when every leg that requests have has a
-// ready worker, and somebody to choose it.
+// takeReadiness counts. The fleet is ready when every leg that requests have, or any
+// where that is enough, has a ready worker, and somebody to choose it.
 func (c *Client) takeReadiness() *readiness {
 	r := &readiness{ready: true}
+	can := false
 	for i, l := range c.legs {
 		of := c.registry.Census(worker.Leg(i))
 		r.total += of.Workers
 		r.healthy += of.Ready
 		if l != nil && (of.Ready == 0 || c.cfg.FailDegraded && l.ranking.Len() == 0) {
 			r.ready = false
+		} else if l != nil {
+			can = true
 		}
+	}
+	if c.cfg.AnyLeg {
+		r.ready = can
 	}
 	return r
 }

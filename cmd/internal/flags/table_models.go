@@ -14,8 +14,8 @@ type Models struct {
 func modelTable() []Def {
 	return []Def{
 		{
-			Name: "enable-igw", Kind: Bool, Group: groupPolicy, In: gateway,
-			Help: "Workers come and go while the gateway runs: start with fewer than the policy needs.",
+			Name: "enable-igw", Kind: Bool, Group: groupPolicy, In: serving,
+			Help: "Serve each model as its workers can, regular or prefill and decode; workers come and go, and fewer than the policy needs are enough to start.",
 			set:  setBool(func(s *Serve) *bool { return &s.EnableIGW }),
 		},
 		{

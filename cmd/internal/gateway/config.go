@@ -28,7 +28,7 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	c.RequestTimeout = cfg.RequestTimeout
 	c.Grace = cfg.ShutdownGracePeriod
 	c.RoutingKeyHeaders = cfg.RoutingKeyHeaders
-	c.Mode = modeOf(cfg)
+	c.Mode, c.Multi = modeOf(cfg), cfg.EnableIGW
 	c.PD = sharingConfig(&cfg.Sharing)
 	c.LoadInterval = cfg.LoadMonitorInterval
 	c.Retry = ingress.Retry{
@@ -53,6 +53,12 @@ func modeOf(cfg *flags.Launch) ingress.Mode {
 	case flags.Regular:
 	}
 	return ingress.Regular
+}
+
+// legsOf are the legs that requests can have.
+func legsOf(cfg *flags.Launch) []worker.Leg {
+	c := ingress.Config{Mode: modeOf(cfg), Multi: cfg.EnableIGW}
+	return c.Legs()
 }
 
 // policyOf is the name of a leg's policy.
@@ -80,7 +86,7 @@ type Leg struct {
 // names.
 func Legs(cfg *flags.Launch) []Leg {
 	var all []Leg
-	for _, leg := range modeOf(cfg).Legs() {
+	for _, leg := range legsOf(cfg) {
 		l := Leg{Name: leg.String(), Policy: policyOf(cfg, leg), Workers: []string{}}
 		for _, c := range candidates(cfg) {
 			if c.Leg != leg {
@@ -108,7 +114,7 @@ func candidates(cfg *flags.Launch) []bootstrap.Candidate {
 		}
 		all = append(all, c)
 	}
-	for _, leg := range modeOf(cfg).Legs() {
+	for _, leg := range legsOf(cfg) {
 		switch leg {
 		case worker.Regular:
 			for _, u := range cfg.WorkerURLs {

@@ -65,7 +65,7 @@ func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, 
 				})
 			}},
 			{Name: "processes of workers", Run: func(ctx context.Context) error {
-				return hearProcesses(ctx, conn, cluster, modeOf(g.cfg).Legs(), registrar)
+				return hearProcesses(ctx, conn, cluster, legsOf(g.cfg), registrar)
 			}},
 		}
 		for _, c := range f.selectors {
