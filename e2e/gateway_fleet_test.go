@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"smg/sim/simctl"
+	"smg/sim/simhttp"
 	"smg/sim/simtest"
 )
 
@@ -137,5 +138,93 @@ func failedWorkersAreGone(t *testing.T, topology ...string) {
 	if by := g.routed(4); by[engines[0].URL] != 4 {
 		t.Errorf("the one that is left: %v", by)
 	}
+	g.stop(0)
+}
+
+func TestGatewayReadiness(t *testing.T) {
+	all := map[string]func(t *testing.T, topology ...string){}
+	for name, r := range map[string]struct {
+		mode string
+		legs []string // in the order in which they come; the last one makes the fleet ready
+	}{
+		"2_pd":  {"--pd-disaggregation", []string{"prefill", "decode"}},
+		"2_epd": {"--epd-disaggregation", []string{"prefill", "decode", "encode"}},
+		"2_igw": {"--enable-igw", []string{"prefill"}},
+	} {
+		all[name] = func(t *testing.T, topology ...string) {
+			g := inFront(t, append(topology, r.mode)...)
+			pd := simtest.StartEPD(t, 1, 1, 1, simtest.Config())
+			engines := map[string]string{"prefill": pd.Prefill[0].URL, "decode": pd.Decode[0].URL, "encode": pd.Encode[0].URL}
+			for i, leg := range r.legs {
+				a := do(t, http.MethodGet, g.url+"/readiness", "")
+				if a.status != http.StatusServiceUnavailable || !strings.Contains(a.body, "insufficient healthy workers") {
+					t.Errorf("before the %s worker: %d %s", leg, a.status, a.body)
+				}
+				g.add(engines[leg], fmt.Sprintf(`,"worker_type":%q`, leg))
+				await(t, "the worker to be ready", func() bool {
+					w, _ := g.worker(engines[leg])
+					return w.Healthy
+				})
+				if i == len(r.legs)-1 {
+					await(t, "readiness", func() bool { return status(t, g.url+"/readiness") == http.StatusOK })
+				}
+			}
+			g.stop(0)
+		}
+	}
+	topologies(t, all)
+}
+
+func TestFieldMixedFleet(t *testing.T) {
+	topologies(t, map[string]func(t *testing.T, topology ...string){"PD-16_a_pair_among_regular_workers": pairAmongRegular})
+}
+
+// pairAmongRegular has the first prefill and decode workers come to a fleet of regular
+// ones, and the regular ones leave.
+func pairAmongRegular(t *testing.T, topology ...string) {
+	regular := urls(simtest.StartN(t, 4, simtest.Config()))
+	g := launched(t, regular, append(topology, "--enable-igw", "--policy", "round_robin", "--shutdown-grace-period-secs", "0")...)
+	cfg := simtest.Config()
+	cfg.Kind = simhttp.SGLang
+	pd := simtest.StartPD(t, 1, 1, cfg)
+	join := func(leg, url, fields string) {
+		g.add(url, fmt.Sprintf(`,"worker_type":%q%s`, leg, fields))
+		await(t, "the worker to be ready", func() bool {
+			w, _ := g.worker(url)
+			return w.Healthy
+		})
+	}
+	prefill, decode := pd.Prefill[0], pd.Decode[0]
+	join("prefill", prefill.URL, fmt.Sprintf(`,"bootstrap_port":%d`, prefill.PeerPort))
+	if by := g.routed(12); len(by) != 4 { // a set of legs that is not whole weighs nothing
+		t.Errorf("with a prefill worker alone: %v", by)
+	}
+	join("decode", decode.URL, "")
+	await(t, "an answer of the pair", func() bool { return g.answersWithin(decode.URL, 20) })
+	const n = 120 // of which the pair gets a third: 40, with a deviation of 5
+	by := g.routed(n)
+	if got := by[decode.URL]; got < 15 || got > 75 {
+		t.Errorf("the pair has %d of %d: %v", got, n, by)
+	}
+	for _, url := range regular {
+		if by[url] == 0 {
+			t.Errorf("%s has none: %v", url, by)
+		}
+	}
+	wantProblem(t, do(t, http.MethodPost, g.url+"/generate", `{"text":"hi"}`), http.StatusBadRequest, "missing_model")
+	wantProblem(t, do(t, http.MethodPost, g.url+"/v1/chat/completions", strings.Replace(chat, `"sim"`, `"other"`, 1)), http.StatusNotFound, "model_not_found")
+	if a := do(t, http.MethodPost, g.url+"/v1/embeddings", `{"model":"sim","input":"hi"}`); a.status != http.StatusOK {
+		t.Errorf("embeddings, which regular workers have: %d %s", a.status, a.body)
+	}
+	for _, url := range regular {
+		g.remove(url)
+	}
+	await(t, "the pair to have all", func() bool { return g.routed(4)[decode.URL] == 4 })
+	wantProblem(t, do(t, http.MethodPost, g.url+"/v1/embeddings", `{"model":"sim","input":"hi"}`), http.StatusNotImplemented, "pd_not_supported")
+	g.remove(decode.URL)
+	await(t, "the leg that lacks to be named", func() bool {
+		a := do(t, http.MethodPost, g.url+"/v1/chat/completions", chat)
+		return a.status == http.StatusServiceUnavailable && strings.Contains(a.body, "decode")
+	})
 	g.stop(0)
 }
