@@ -61,9 +61,13 @@ func workerDrains(t *testing.T, topology ...string) {
 // workersAreChanged changes workers that this ingress has, and has not, registered.
 func workersAreChanged(t *testing.T, topology ...string) {
 	engines := urls(simtest.StartN(t, 2, simtest.Config()))
-	g := launched(t, engines[:1], append(topology, "--policy", "round_robin", "--shutdown-grace-period-secs", "0")...)
+	g := launched(t, engines[:1], append(topology, "--policy", "round_robin", "--shutdown-grace-period-secs", "0", "--model-alias", "nick=sim", "--model-alias", "other=nobody")...)
 	g.added(engines[1], `,"labels":{"zone":"a","rack":"1"}`)
 	before := g.order()
+	if a := do(t, http.MethodPost, g.url+"/v1/chat/completions", strings.Replace(chat, `"sim"`, `"nick"`, 1)); a.status != http.StatusOK || strings.Contains(a.body, "nick") {
+		t.Errorf("by another name of the command line: %d %s", a.status, a.body)
+	}
+	wantProblem(t, do(t, http.MethodPost, g.url+"/v1/chat/completions", strings.Replace(chat, `"sim"`, `"other"`, 1)), http.StatusNotFound, "model_not_found")
 	for _, engine := range engines {
 		path := g.url + "/workers/" + engine
 		if a := do(t, http.MethodPatch, path, `{"labels":{"zone":"b","new":"n"},"priority":7,"health":{"timeout_secs":3}}`); a.status != http.StatusAccepted {

@@ -67,11 +67,15 @@ type workerModel struct {
 // or alias, and those with no model list.
 func (s *Server) workers(w http.ResponseWriter, r *http.Request) {
 	want := r.URL.Query().Get("model")
+	id, ok := s.fleet.Canonical(want)
+	if !ok {
+		id = want
+	}
 	list := workerList{Workers: []workerCard{}}
 	fleet := s.fleet.Workers()
 	remarks := s.remarks(fleet)
 	for _, m := range fleet {
-		if want != "" && !serves(m.Spec, want) {
+		if want != "" && !serves(m.Spec, want) && !serves(m.Spec, id) {
 			continue
 		}
 		switch m.Spec.Leg {

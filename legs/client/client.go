@@ -43,6 +43,9 @@ type Config struct {
 	Legs []worker.Leg
 	// AnyLeg: one leg with a ready worker is enough for the fleet to be ready.
 	AnyLeg bool
+	// Aliases are other names of models, for where no worker brings them. The map is the
+	// client's own.
+	Aliases map[string]string
 	// PlanTimeout is how long a leg's selector may take to answer. Then, and while
 	// nobody can be asked, the client chooses from its own copy of the fleet, unless
 	// FailDegraded.

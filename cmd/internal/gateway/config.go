@@ -61,6 +61,15 @@ func legsOf(cfg *flags.Launch) []worker.Leg {
 	return c.Legs()
 }
 
+// aliases are other names of models.
+func aliases(list []flags.ModelAlias) map[string]string {
+	all := make(map[string]string, len(list))
+	for _, a := range list {
+		all[a.Name] = a.Model
+	}
+	return all
+}
+
 // policyOf is the name of a leg's policy.
 func policyOf(cfg *flags.Launch, leg worker.Leg) string {
 	switch leg {
