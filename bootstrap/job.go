@@ -95,11 +95,13 @@ func (r *Registrar) run(ctx context.Context, j *job) {
 			hurried = unstored
 		}
 		if msg != last {
-			what, hint := "worker is not answering", "start it, or correct its URL"
 			if errors.Is(err, errTaken) {
-				what, hint = "worker is not registered", "correct the legs of this command line, or give fleets that have nothing to do with each other a --cluster each"
+				log.Warn("worker is not registered", slog.String("reason", msg), slog.Duration("next_try", wait),
+					slog.String("hint", "correct the legs of this command line, or give fleets that have nothing to do with each other a --cluster each"))
+			} else {
+				log.Warn("worker is not answering", slog.String("reason", msg), slog.Duration("next_try", wait),
+					slog.String("hint", "start it, or correct its URL"))
 			}
-			log.Warn(what, slog.String("reason", msg), slog.Duration("next_try", wait), slog.String("hint", hint))
 			last = msg
 		}
 		r.note(j, false, last)

@@ -32,6 +32,12 @@ func Remarks(fleet []*worker.Spec) map[worker.ID][]string {
 	for _, m := range remarksOf(slices.Values(fleet)) {
 		all[m.id] = append(all[m.id], m.text)
 	}
+	for _, s := range fleet {
+		// Why is told in the log when it is registered.
+		if _, ok := s.MooncakeID(); !ok && s.Leg == worker.Prefill && (s.KVConnector == mooncake || s.KVConnector == worker.MooncakeFound) {
+			all[s.ID] = append(all[s.ID], "nobody can fetch its KV, since it is not known by which engine id: decode computes its prompts again")
+		}
+	}
 	return all
 }
 

@@ -92,11 +92,14 @@ func TestRemarksOfAFleet(t *testing.T) {
 	}
 	far := &worker.Spec{ID: worker.ID{2}, URL: "http://d:1", Leg: worker.Decode, Runtime: worker.Generic}
 	regular := &worker.Spec{ID: worker.ID{3}, URL: "http://r:1", Runtime: worker.Generic}
+	silent := &worker.Spec{ID: worker.ID{4}, URL: "http://p:1", Leg: worker.Prefill, Runtime: worker.VLLM, KVConnector: mooncake, BootstrapHost: "p"}
+	named := &worker.Spec{ID: worker.ID{5}, URL: "http://q:1", Leg: worker.Prefill, Runtime: worker.VLLM, KVConnector: worker.MooncakeFound, BootstrapHost: "q", KVEngineID: "e"}
 	want := map[worker.ID][]string{
-		near.ID: {"decode worker http://d:1 may not reach this prefill worker at localhost", "the bootstrap port given for the worker is 9001, its engine says 9002"},
-		far.ID:  {"its runtime is generic, of which it is not known how it shares requests: it is spoken to as sglang is"},
+		silent.ID: {"nobody can fetch its KV, since it is not known by which engine id: decode computes its prompts again"},
+		near.ID:   {"decode worker http://d:1 may not reach this prefill worker at localhost", "the bootstrap port given for the worker is 9001, its engine says 9002"},
+		far.ID:    {"its runtime is generic, of which it is not known how it shares requests: it is spoken to as sglang is"},
 	}
-	if diff := cmp.Diff(want, Remarks([]*worker.Spec{far, near, regular})); diff != "" {
+	if diff := cmp.Diff(want, Remarks([]*worker.Spec{far, near, regular, silent, named})); diff != "" {
 		t.Error(diff)
 	}
 }

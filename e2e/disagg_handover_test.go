@@ -216,6 +216,20 @@ func TestDisaggHandOver(t *testing.T) {
 				}
 				f.charges(t)
 			}},
+			row{"F5_decode_that_breaks_off_may_have_fetched", func(t *testing.T, f *legFleet) {
+				abandoned := total(t, f.metrics, "smg_pd_kv_abandoned_total")
+				f.faults(t, "decode", simctl.Faults{Rules: []simctl.Rule{{Match: simctl.Match{Path: chatPath}, Drop: true}}})
+				f.fails(t, f.asks(t, ""), http.StatusBadGateway, "decode_request_failed", f.pd.Decode[0].URL)
+				await(t, "prefill to be asked to let go", func() bool {
+					r := f.seen(t, "prefill", "/abort_requests")
+					return len(r) == 1 && !r[0].Ended.IsZero()
+				})
+				f.idle(t)
+				if n := total(t, f.metrics, "smg_pd_kv_abandoned_total") - abandoned; n != 0 {
+					t.Errorf("%v prompts count as abandoned, want none: decode may have fetched it", n)
+				}
+				f.charges(t, "decode 0")
+			}},
 			row{"F18_several_prompts_are_decodes_alone", func(t *testing.T, f *legFleet) {
 				for _, prompt := range []string{`["one","two"]`, `[[1,2],[3]]`} {
 					a := do(t, http.MethodPost, f.url+completionsPath, `{"model":"sim","max_tokens":2,"prompt":`+prompt+`}`)

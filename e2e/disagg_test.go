@@ -193,7 +193,7 @@ func TestDisagg(t *testing.T) {
 		{"PD_wrong_remote_port", simhttp.VLLM, inside("kv_transfer_params", "remote_port", dead), strconv.Itoa(dead)},
 		{"PD_wrong_remote_request", simhttp.VLLM, inside("kv_transfer_params", "remote_request_id", "of-nobody"), "of-nobody"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		eachTopology(t, c.name, func(t *testing.T, topology string) {
 			cfg := simtest.Config()
 			cfg.Kind = c.kind
 			cfg.Disagg.BootstrapTimeout = 500 * time.Millisecond
@@ -203,7 +203,7 @@ func TestDisagg(t *testing.T) {
 			if c.kind == simhttp.SGLang {
 				prefill = append(prefill, strconv.Itoa(pd.Prefill[0].PeerPort))
 			}
-			args := append([]string{"launch", "--host", "127.0.0.1", "--pd-disaggregation", "--disable-retries"}, gatewayArgs(t, "")...)
+			args := append([]string{"launch", "--host", "127.0.0.1", "--pd-disaggregation", "--disable-retries", "--topology", topology}, gatewayArgs(t, "")...)
 			args = append(append(args, prefill...), "--decode", simtest.Proxy(t, pd.Decode[0].URL, c.rewrite))
 			g := &gateway{process: start(t, "smg", args...)}
 			g.says("^ready ")
@@ -231,6 +231,13 @@ func TestDisagg(t *testing.T) {
 			g.stop(0)
 		})
 	}
+}
+
+// eachTopology runs a case in one process, under its name, and split.
+func eachTopology(t *testing.T, name string, run func(t *testing.T, topology string)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) { run(t, "single") })
+	t.Run(name+"_split", func(t *testing.T) { run(t, "split") })
 }
 
 var legError = regexp.MustCompile(`(prefill|decode) worker http://\S+ answered 500`)

@@ -36,6 +36,7 @@ type handoff struct {
 	params []byte        // what decode is told, nil if nothing
 	since  time.Duration // on the request's clock: when prefill had answered
 	taken  bool          // a decode engine has it, which sees to the KV from now on
+	heard  bool          // one may have it, whose connection broke
 }
 
 // connectorMode is how a prefill worker hands over. How an engine was started cannot

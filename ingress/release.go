@@ -15,14 +15,18 @@ const (
 	letGoWait = 2 * time.Second
 )
 
-// letGo asks the prefill engine to let go of KV that no decode engine has heard of.
+// letGo asks the prefill engine to let go of KV that no decode engine has answered for.
 // Few vLLM engines can be asked. Where one cannot, its own lease ends it, and the KV
-// is counted as abandoned.
+// is counted as abandoned, unless a decode engine may have fetched it.
 func (x *exchange) letGo(h *handoff, fields []engine.Field) {
 	srv, w, epoch := x.srv, h.prefill.pick.Worker, h.prefill.pick.Epoch
+	abandoned := func() {}
+	if !h.heard {
+		abandoned = srv.metrics.pd.abandoned.Inc
+	}
 	target, err := srv.target(w.URL)
 	if told, ok := srv.deaf.Load(w.ID); err != nil || ok && told == epoch {
-		srv.metrics.pd.abandoned.Inc()
+		abandoned()
 		return
 	}
 	ids := []string{h.request}
@@ -31,7 +35,7 @@ func (x *exchange) letGo(h *handoff, fields []engine.Field) {
 	}
 	body, err := json.Marshal(map[string][]string{"request_ids": ids})
 	if err != nil {
-		srv.metrics.pd.abandoned.Inc()
+		abandoned()
 		return
 	}
 	q := engine.Request{Method: http.MethodPost, Path: abortPath, Fields: withoutRequestID(fields), Body: body}
@@ -48,6 +52,6 @@ func (x *exchange) letGo(h *handoff, fields []engine.Field) {
 				srv.deaf.Store(w.ID, epoch)
 			}
 		}
-		srv.metrics.pd.abandoned.Inc()
+		abandoned()
 	})
 }

@@ -75,6 +75,8 @@ func (x *exchange) decode(c *call, h *handoff, q request) error {
 	resp, done, err := c.sendPatiently(h, q)
 	defer done()
 	if err != nil {
+		p, ok := errors.AsType[*problem](err)
+		h.heard = ok && p.status == http.StatusBadGateway && !c.unmet
 		return err
 	}
 	defer resp.Close()

@@ -73,7 +73,7 @@ func (s *Server) workers(w http.ResponseWriter, r *http.Request) {
 	}
 	list := workerList{Workers: []workerCard{}}
 	fleet := s.fleet.Workers()
-	remarks := s.remarks(fleet)
+	wrong := remarks(fleet)
 	for _, m := range fleet {
 		if want != "" && !serves(m.Spec, want) && !serves(m.Spec, id) {
 			continue
@@ -88,18 +88,15 @@ func (s *Server) workers(w http.ResponseWriter, r *http.Request) {
 		case worker.Encode: // counted in the total alone
 		}
 		c := card(m, s.fleet.Active(m.Spec.ID))
-		c.Remarks = remarks[m.Spec.ID]
+		c.Remarks = wrong[m.Spec.ID]
 		list.Workers = append(list.Workers, c)
 	}
 	list.Total = len(list.Workers)
 	writeJSON(w, http.StatusOK, list)
 }
 
-// remarks is what looks wrong with the workers of a fleet whose legs share requests.
-func (s *Server) remarks(fleet []*worker.Worker) map[worker.ID][]string {
-	if s.cfg.Mode == Regular && !s.cfg.Multi {
-		return nil
-	}
+// remarks is what looks wrong with workers that share requests.
+func remarks(fleet []*worker.Worker) map[worker.ID][]string {
 	specs := make([]*worker.Spec, len(fleet))
 	for i, m := range fleet {
 		specs[i] = m.Spec
@@ -184,7 +181,7 @@ func (s *Server) worker(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case known >= 0:
 		c = card(fleet[known], s.fleet.Active(id))
-		c.Remarks = s.remarks(fleet)[fleet[known].Spec.ID]
+		c.Remarks = remarks(fleet)[fleet[known].Spec.ID]
 	case registering:
 		c = card(&worker.Worker{Spec: job.Worker}, 0)
 	default:
