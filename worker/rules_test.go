@@ -17,7 +17,8 @@ func TestKeeperConfigFor(t *testing.T) {
 		{"no rules", Spec{}, func(*KeeperConfig) {}},
 		{"empty rules", Spec{Health: &HealthRules{}, Breaker: &BreakerRules{}}, func(*KeeperConfig) {}},
 		{
-			"all", Spec{
+			"all",
+			Spec{
 				Health:  &HealthRules{Timeout: 1, Interval: 2, SuccessThreshold: 3, FailureThreshold: 4, Disabled: new(true)},
 				Breaker: &BreakerRules{FailureThreshold: 5, SuccessThreshold: 6, Timeout: 7},
 			},
