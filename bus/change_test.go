@@ -73,3 +73,23 @@ func TestBucketChange(t *testing.T) {
 	all.Wait()
 	a.await(t, map[string]string{"x": "back!!!!"})
 }
+
+// A bucket that was removed is filled again with what others have made of it, not with
+// what was put first.
+func TestChangesAreFilledAgain(t *testing.T) {
+	server := bustest.Server(t)
+	owner, _ := follow(t, bustest.Connect(t, server), "b")
+	owner.awaitSync(t, 1)
+	owner.put(t, "x", "1")
+	other := bus.NewBucket(bustest.Connect(t, server), pairs("b")) // which is not there to fill it
+	if err := other.Change(t.Context(), "x", func(*pair) (*pair, error) { return &pair{"x", "2"}, nil }); err != nil {
+		t.Fatal(err)
+	}
+	owner.await(t, map[string]string{"x": "2"})
+	if err := jetStream(t, server).DeleteKeyValue(t.Context(), "b"); err != nil {
+		t.Fatal(err)
+	}
+	owner.put(t, "z", "1") // makes it again
+	fresh, _ := follow(t, bustest.Connect(t, server), "b")
+	fresh.await(t, map[string]string{"x": "2", "z": "1"})
+}

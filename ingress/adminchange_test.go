@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"smg/bootstrap"
+	"smg/wire"
 	"smg/worker"
 )
 
@@ -121,6 +122,43 @@ func TestGatewayChanges(t *testing.T) {
 					t.Errorf("drained %v, removed %v", g.workers.drained, g.workers.removed)
 				}
 			})
+		}
+	})
+}
+
+// FuzzPatch holds what a body can make of a worker: a refusal in words, or a record that
+// can be kept.
+func FuzzPatch(f *testing.F) {
+	for _, body := range []string{
+		`{}`, `[]`, `{`, `{"priority":1,"cost":0.5,"labels":{"a":"b"}}`, `{"health":{"timeout_secs":1,"disable_health_check":true}}`,
+		`{"health":{"drain_settle_secs":0,"success_threshold":2147483648}}`, `{"labels":{"":""}}`, `{"cost":1e400}`, `{"api_key":"k"}`,
+	} {
+		f.Add([]byte(body))
+	}
+	spec, err := bootstrap.SpecOf("http://a:1", worker.Regular)
+	if err != nil {
+		f.Fatal(err)
+	}
+	s := &Server{fleet: &fakeFleet{workers: []*worker.Worker{{Spec: spec}}}}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		asked := &patchRequest{}
+		err := decodeWorker(raw, asked, "{}")
+		var p bootstrap.Patch
+		if err == nil {
+			p, err = s.patch(spec.ID, asked)
+		}
+		if err != nil {
+			if p := (*problem)(nil); !errors.As(err, &p) || p.message == "" || p.status < 400 || p.status > 499 {
+				t.Fatalf("refused with %v", err)
+			}
+			return
+		}
+		data, err := wire.AppendSpec(nil, p.Of(spec))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := wire.DecodeSpec(data); err != nil {
+			t.Fatal(err)
 		}
 	})
 }
