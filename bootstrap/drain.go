@@ -93,9 +93,15 @@ func (r *Registrar) escort(s *worker.Spec, settle time.Duration) {
 				delete(r.leaving, s.ID)
 			}
 		}()
-		wait := time.Until(d.at)
-		for sleep(ctx, wait) && !r.leave(ctx, s) {
-			wait = leaveAgain
+		if !sleep(ctx, time.Until(d.at)) {
+			return
+		}
+		err := r.leave(ctx, s)
+		if err != nil && ctx.Err() == nil {
+			r.log.Warn("a worker that has drained cannot be removed yet", slog.String("worker", s.URL), slog.Any("error", err))
+		}
+		for err != nil && sleep(ctx, leaveAgain) {
+			err = r.leave(ctx, s)
 		}
 	})
 }
@@ -112,9 +118,8 @@ func (r *Registrar) escortAll() {
 // leaveAgain is the wait before another try to remove a worker's record.
 const leaveAgain = time.Second
 
-// leave removes the record of a worker whose time is over, if it is still that, and
-// says whether it is gone.
-func (r *Registrar) leave(ctx context.Context, s *worker.Spec) bool {
+// leave removes the record of a worker whose time is over, if it is still that.
+func (r *Registrar) leave(ctx context.Context, s *worker.Spec) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	removed := false
@@ -126,10 +131,7 @@ func (r *Registrar) leave(ctx context.Context, s *worker.Spec) bool {
 		return nil, nil
 	})
 	if err != nil && !errors.Is(err, errReplaced) {
-		if ctx.Err() == nil {
-			r.log.Warn("a worker that has drained could not be removed", slog.String("worker", s.URL), slog.Any("error", err), slog.Duration("next_try", leaveAgain))
-		}
-		return ctx.Err() != nil
+		return err
 	}
 	if removed {
 		r.mu.Lock()
@@ -138,7 +140,7 @@ func (r *Registrar) leave(ctx context.Context, s *worker.Spec) bool {
 		r.changed()
 		r.log.Info("worker removed", slog.String("worker", s.URL), slog.String("worker_id", s.ID.String()))
 	}
-	return true
+	return nil
 }
 
 // Failed takes a keeper's word that a worker does not get well again.

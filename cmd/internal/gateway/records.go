@@ -62,8 +62,7 @@ func (r *records) Put(ctx context.Context, spec *worker.Spec) error {
 }
 
 // Change stores what change makes of a record. While there is no bus only those that
-// were registered here can be changed, and none but those that are not in the bucket yet
-// be deleted.
+// were registered here can be changed, and none be deleted.
 func (r *records) Change(ctx context.Context, id worker.ID, change func(*worker.Spec) (*worker.Spec, error)) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
@@ -91,16 +90,13 @@ func (r *records) Change(ctx context.Context, id worker.ID, change func(*worker.
 		if stored, refused = change(old.Clone()); refused != nil {
 			return refused
 		}
-		if stored == nil && r.pending[id] == nil {
-			return err
+		if stored == nil {
+			return err // the bucket may have it, and would bring it back
 		}
 	}
 	known := r.all[id] != nil
 	switch {
 	case stored == nil:
-		if away && r.alone != nil {
-			r.alone.Withdraw(id)
-		}
 		delete(r.all, id)
 		delete(r.pending, id)
 	case away:
