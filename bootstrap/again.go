@@ -98,7 +98,7 @@ func (r *Registrar) rediscover(ctx context.Context, id worker.ID, k *known) erro
 	r.mu.Lock()
 	asked := k.asked
 	r.mu.Unlock()
-	found, err := r.prober.Discover(asking, asked.Base())
+	found, err := r.prober.Discover(asking, asked)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ type Patch struct {
 	Priority *int
 	Cost     *float64
 	Labels   map[string]string // added to those it has, and in their place
-	// SealedKey takes the place of the worker's own key.
+	// SealedKey takes the place of the worker's own key; an empty one removes it.
 	SealedKey []byte
 	Health    *worker.HealthRules // field by field
 }
@@ -46,7 +46,7 @@ func (p *Patch) Of(s *worker.Spec) *worker.Spec {
 		maps.Copy(s.Labels, p.Labels)
 	}
 	if p.SealedKey != nil {
-		s.SealedKey = p.SealedKey
+		s.SealedKey = append([]byte(nil), p.SealedKey...) // nil for one that is empty
 	}
 	s.Health = s.Health.With(p.Health)
 	return s

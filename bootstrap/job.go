@@ -149,11 +149,11 @@ func (r *Registrar) try(ctx context.Context, j *job) error {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
 	defer cancel()
 	if h := j.asked.Health; !r.cfg.DisableHealth && (h == nil || h.Disabled == nil || !*h.Disabled) {
-		if err := r.prober.Health(ctx, j.asked.Base(), r.cfg.Endpoint); err != nil {
+		if err := r.prober.Health(ctx, j.asked, r.cfg.Endpoint); err != nil {
 			return err
 		}
 	}
-	found, err := r.prober.Discover(ctx, j.asked.Base())
+	found, err := r.prober.Discover(ctx, j.asked)
 	if err != nil {
 		return err
 	}

@@ -52,6 +52,9 @@ func (s *Server) described(x *exchange, r *http.Request) (*workerRequest, *worke
 		return nil, nil, err
 	}
 	spec, err := asked.spec(s.cfg.Legs())
+	if err == nil && asked.APIKey != nil {
+		spec.SealedKey, err = s.sealedKey(spec, *asked.APIKey)
+	}
 	return asked, spec, err
 }
 

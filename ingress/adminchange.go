@@ -71,14 +71,20 @@ type patchRequest struct {
 }
 
 func (s *Server) patch(id worker.ID, q *patchRequest) (p bootstrap.Patch, err error) {
-	if q.APIKey != nil && *q.APIKey != "" {
-		return p, badWorker("api_key: keys of single workers are not supported yet: leave it out")
-	}
 	p = bootstrap.Patch{Priority: q.Priority, Cost: q.Cost, Labels: q.Labels}
+	members := s.members(id)
+	if q.APIKey != nil && len(members) > 0 { // ranks of an engine have its key
+		if p.SealedKey, err = s.sealedKey(members[0].Spec, *q.APIKey); err != nil {
+			return p, err
+		}
+		if p.SealedKey == nil {
+			p.SealedKey = []byte{} // none from now on
+		}
+	}
 	if p.Health, err = q.Health.rules(); err != nil {
 		return p, err
 	}
-	for _, w := range s.members(id) { // each record must still be one that can be kept
+	for _, w := range members { // each record must still be one that can be kept
 		if _, err := wire.AppendSpec(nil, p.Of(w.Spec)); err != nil {
 			return p, unkeepable(err)
 		}

@@ -53,6 +53,7 @@ type Keeper struct {
 	self ReplicaID
 	cfg  KeeperConfig
 
+	stay      time.Time // when the worker was registered
 	held      Record
 	active    bool
 	circuit   circuit
@@ -82,6 +83,11 @@ func (k *Keeper) Rule(cfg KeeperConfig) {
 
 // ProbeTimeout bounds a health probe.
 func (k *Keeper) ProbeTimeout() time.Duration { return k.cfg.Health.Timeout }
+
+// Registered says when the worker was. What was published before it is about a former
+// stay, even if it is heard after it: a record of one who was removed and added again at
+// once may be on its way.
+func (k *Keeper) Registered(at time.Time) { k.stay = at }
 
 // Active says whether this replica writes the worker's record.
 func (k *Keeper) Active() bool { return k.active }
@@ -166,8 +172,9 @@ func (k *Keeper) adopt(now time.Time) {
 	if k.held.BreakerSince.IsZero() {
 		k.held.BreakerSince = now
 	}
-	if k.held.Epoch == 0 {
-		k.held.Epoch = nextEpoch(0, now)
+	if k.held.Epoch < k.firstEpoch() {
+		k.renew(now)
+		k.held.Breaker, k.held.BreakerSince = Closed, now
 	}
 	k.circuit = circuit{state: k.held.Breaker, since: k.held.BreakerSince}
 	if k.cfg.Breaker.Disabled {
