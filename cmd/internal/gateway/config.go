@@ -43,6 +43,13 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	c.RoutingKeyHeaders = cfg.RoutingKeyHeaders
 	c.Mode, c.Multi = modeOf(cfg), cfg.EnableIGW
 	c.PD = sharingConfig(&cfg.Sharing)
+	c.Access.LogRequests = cfg.Trace.LogRequests
+	if h := cfg.Requests.RequestIDHeaders; h != nil {
+		c.Access.RequestIDHeaders = h
+	}
+	if b := cfg.Trace.DurationBuckets; b != nil {
+		c.Access.DurationBuckets = b
+	}
 	c.LoadInterval = cfg.LoadMonitorInterval
 	c.Auth = ingress.RequireKey(string(cfg.Auth.APIKey))
 	c.Retry = ingress.Retry{

@@ -37,7 +37,8 @@ type Gateway struct {
 	reg     *prometheus.Registry
 	api     net.Listener
 	metrics net.Listener
-	cert    *certs.Pair // of the API, nil without TLS
+	pprof   net.Listener // nil for none
+	cert    *certs.Pair  // of the API, nil without TLS
 	keys    *keys.Ring
 	serving atomic.Bool                    // the API is, in this process
 	secret  flags.Secret                   // made up here, for the children; "" where one was given
@@ -76,7 +77,11 @@ func Bind(cmd *flags.Command, con terminal.Console) (*Gateway, error) {
 	if err != nil {
 		return nil, errors.Join(err, metrics.Close())
 	}
-	g := &Gateway{cmd: cmd, cfg: cfg, con: con, log: con.Log, reg: service.NewRegistry(), api: api, metrics: metrics}
+	profiles, err := service.BindPprof(prefix, cfg.Trace.PprofAddr)
+	if err != nil {
+		return nil, errors.Join(err, metrics.Close(), api.Close())
+	}
+	g := &Gateway{cmd: cmd, cfg: cfg, con: con, log: con.Log, reg: service.NewRegistry(), api: api, metrics: metrics, pprof: profiles}
 	if err = g.makeRing(); err == nil && cfg.Auth.TLS() {
 		g.cert, err = certs.Load(cfg.Auth.TLSCert, cfg.Auth.TLSKey, g.log)
 	}
@@ -99,7 +104,13 @@ func (g *Gateway) makeRing() (err error) {
 }
 
 // Close lets go of the ports of a gateway that was not run.
-func (g *Gateway) Close() error { return errors.Join(g.api.Close(), g.metrics.Close()) }
+func (g *Gateway) Close() error {
+	err := errors.Join(g.api.Close(), g.metrics.Close())
+	if g.pprof != nil {
+		err = errors.Join(err, g.pprof.Close())
+	}
+	return err
+}
 
 // Hurry skips the rest of a drain. It is safe to call at any time.
 func (g *Gateway) Hurry() {
@@ -157,6 +168,9 @@ func (g *Gateway) Run(ctx context.Context, server Server, ready func(Ready)) (er
 	stages, workers, err := build(conn)
 	if err != nil {
 		return errors.Join(err, g.Close())
+	}
+	if g.pprof != nil {
+		stages = append(stages, service.Pprof(g.pprof, g.log))
 	}
 	stages = append(stages, service.AwaitBus(conn, g.cfg.Bus, g.busHint(), g.log), service.Stage{Name: "start-up", Run: func(ctx context.Context) error {
 		if n := g.awaitReady(ctx, workers.Readiness); n > 0 {
