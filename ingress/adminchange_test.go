@@ -61,6 +61,22 @@ func TestGatewayChanges(t *testing.T) {
 			t.Errorf("%d %s (-want +got):\n%s", r.status, r.body, diff)
 		}
 	})
+	t.Run("8_key", func(t *testing.T) {
+		g := start(t, []string{url}, withRing(nil))
+		for _, body := range []string{`{"api_key":"secret-key"}`, `{"api_key":""}`} {
+			if r := g.do(patch(path, body)); r.status != http.StatusAccepted || strings.Contains(r.body+g.log.String(), "secret-key") {
+				t.Errorf("%s: %d %s, log %s", body, r.status, r.body, g.log)
+			}
+		}
+		g.do(put(path, `{"url":"http://a:1","api_key":"secret-key"}`))
+		if len(g.workers.patched) != 2 || string(g.workers.patched[0].patch.SealedKey) != "<secret-key>" || len(g.workers.replaced) != 1 || string(g.workers.replaced[0].SealedKey) != "<secret-key>" {
+			t.Fatalf("patched %v, replaced %v", g.workers.patched, g.workers.replaced)
+		}
+		if none := g.workers.patched[1].patch.SealedKey; none == nil || len(none) != 0 {
+			t.Errorf("an empty key is %q, want one that takes it away", none)
+		}
+		g.do(patch(path, `{"api_key":"a b"}`)).refuses(t, 400, codeBadRequest, "api_key holds blanks")
+	})
 	t.Run("8_refused", func(t *testing.T) {
 		tests := []struct {
 			name, request string
