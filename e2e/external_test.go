@@ -170,7 +170,7 @@ func TestExternalNATS(t *testing.T) {
 			if out, _ := asks(t, g, 0, "workers"); strings.Contains(out, engines[1-i]) {
 				t.Errorf("it knows a worker of the other cluster:\n%s", out)
 			}
-			if out, _ := asks(t, g, 0, "status"); !strings.Contains(out, "regular\tcache_aware\t-\t1\t1 of 1\t0\t") {
+			if out, _ := asks(t, g, 0, "status"); !strings.Contains(out, "regular\tcache_aware\tsglang\t1\t1 of 1\t0\t") {
 				t.Errorf("it hears selectors of the other cluster:\n%s", out)
 			}
 		}

@@ -31,6 +31,7 @@ var (
 		"smg_engine_gen_throughput": "dp_rank model worker", "smg_engine_cache_hit_rate": "dp_rank model worker",
 		"smg_worker_retries_total": "endpoint worker_type", "smg_worker_retries_exhausted_total": "endpoint worker_type",
 		"smg_worker_routing_keys_active": "worker", "smg_selector_requests_active": "worker", "smg_bootstrap_conflicts": "",
+		"smg_router_request_body_path_total": "path reason",
 	}
 	mustOfPolicies = map[string]string{
 		"smg_cache_aware_policy_branch_total": "branch", "smg_prefix_hash_policy_branch_total": "branch",
