@@ -83,7 +83,7 @@ func (x *exchange) planWhole(tried []worker.ID) (*Plan, error) {
 	return &x.whole, nil
 }
 
-// counted counts the selections of a plan, and tells the client of those that were
+// counted counts plans that need no prefill, and tells the client of those that were
 // made without a selector.
 func (x *exchange) counted(p *Plan) {
 	var degraded []string
@@ -92,7 +92,6 @@ func (x *exchange) counted(p *Plan) {
 		x.srv.metrics.pd.localPrefill.Inc()
 	}
 	for c := range p.calls() {
-		x.srv.metrics.selected(&c.pick, x.query.model)
 		if name := c.leg().String(); c.pick.Degraded && !slices.Contains(degraded, name) {
 			degraded = append(degraded, name)
 		}
@@ -107,8 +106,7 @@ func (x *exchange) counted(p *Plan) {
 }
 
 // plan says who serves the request: which legs it has, who is picked for each, and
-// whether they go together. Any refusal releases the others. The selections are
-// counted once all have answered.
+// whether they go together. Any refusal releases the others.
 func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
 	number := x.plans
 	x.plans++
@@ -120,7 +118,8 @@ func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
 		return nil, err
 	}
 	p.number, p.tried = number, tried
-	x.pickAll(p, tried)
+	in := x.pickAll(p, tried)
+	x.admit(rt, p, in, tried)
 	if err := x.judge(rt, p); err != nil {
 		p.release()
 		return nil, err
@@ -149,6 +148,7 @@ func (x *exchange) legsOf(rt *route) (*Plan, error) {
 		}
 	}
 	p.Decode = newCall(worker.Decode, 0)
+	p.Decode.units = x.sequences(rt)
 	p.local = x.mayBeLocal(rt, p)
 	if x.srv.fleet.Alone(x.query.model) && (x.several(rt) || x.local(p, 0)) {
 		p.Decode.fit = &worker.Fit{Class: worker.Class{Runtime: worker.VLLM}} // whoever has come since
@@ -205,7 +205,13 @@ func (p *Plan) release() {
 // choose has one leg's worker picked and counted. ask is room for the question.
 func (x *exchange) choose(c *call, items []body.Item, tried []worker.ID, ask *wire.Select) (err error) {
 	q := &x.query
-	*ask = wire.Select{Lease: c.lease, Model: q.model, Skip: tried, Fit: c.fit}
+	*ask = wire.Select{Lease: c.lease, Model: q.model, Skip: tried, Fit: c.fit, Units: int(c.units)}
+	if c.waits {
+		ask.Wait = x.srv.cfg.PD.AdmissionWait
+	}
+	if c.urgent {
+		ask.Priority = 1
+	}
 	if c.lease.Leg == worker.Encode {
 		// The same medium goes to the same encoder, whoever asks.
 		ask.Keys.Header = worker.HashKey(items[c.lease.Item].Hash)
@@ -214,6 +220,9 @@ func (x *exchange) choose(c *call, items []body.Item, tried []worker.ID, ask *wi
 	}
 	c.pick, err = x.srv.selector.Select(&x.ctx, ask)
 	c.lease = ask.Lease
+	if err == nil {
+		x.srv.metrics.selected(&c.pick, x.query.model) // whatever becomes of the other legs
+	}
 	return err
 }
 

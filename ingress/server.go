@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"smg/bootstrap"
+	"smg/ingress/body"
 	"smg/ingress/front"
 	"smg/wire"
 	"smg/worker"
@@ -34,7 +35,9 @@ type Deps struct {
 	// MooncakeEngines asks a bootstrap server of vLLM's Mooncake for the engine ids of its
 	// ranks. With nil those hold that are registered.
 	MooncakeEngines func(ctx context.Context, url string) (map[int]string, error)
+	Keys            Keys // nil: no worker has a key of its own
 
+	Tracer     Tracer // nil: nothing is traced
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
 	Now        func() time.Time
@@ -48,14 +51,17 @@ type Server struct {
 	fleet      Fleet
 	registrar  Registrar
 	selection  Selection
+	ring       Keys
 	log        *slog.Logger
 	now        func() time.Time
+	tracer     Tracer
 	metrics    *metrics
 	rooms      *bootstrap.Rooms
 	engineIDs  engineIDs
 	complaints complaints
 	encodeless atomic.Bool     // media go to prefill workers, see fallback
 	remote     sync.Once       // it was told that decode cannot compute prompts
+	crowded    sync.Once       // it was told that requests wait for decode workers
 	trailing   sync.WaitGroup  // calls that outlive their requests for a moment
 	life       context.Context //nolint:containedctx // of trailing calls: it ends with Run
 	end        context.CancelFunc
@@ -63,6 +69,8 @@ type Server struct {
 	deaf       sync.Map // worker.ID → epoch of a prefill process that cannot be told to let go
 	routes     map[string]*route
 	keyHeaders []string
+	idHeaders  []string
+	foreign    []body.Edit // see foreignFields
 	reads      func(worker.Leg) wire.Reads
 	inputRooms sync.Pool // of *room
 	watcher    *watcher
@@ -81,19 +89,26 @@ func New(cfg Config, d Deps) (*Server, error) {
 		return nil, err
 	}
 	rooms := bootstrap.NewRooms(nil)
-	m, err := newMetrics(d.Registerer, rooms)
-	if err != nil {
-		return nil, fmt.Errorf("registering the metrics of the API: %w", err)
-	}
 	s := &Server{
-		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar, selection: d.Selection,
-		log: d.Log, now: d.Now, metrics: m, reads: d.Reads, rooms: rooms, inputRooms: sync.Pool{New: func() any { return new(room) }},
+		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar, selection: d.Selection, ring: d.Keys,
+		log: d.Log, now: d.Now, tracer: d.Tracer, reads: d.Reads, rooms: rooms, inputRooms: sync.Pool{New: func() any { return new(room) }},
 		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}), engineIDs: engineIDs{ask: d.MooncakeEngines, now: d.Now},
 	}
+	var err error
+	if s.metrics, err = newMetrics(&s.cfg, d.Registerer, rooms, &s.active); err != nil {
+		return nil, fmt.Errorf("registering the metrics of the API: %w", err)
+	}
+	if err = s.metrics.resends(d.Registerer, d.Dispatcher); err != nil {
+		return nil, fmt.Errorf("registering the metrics of the API: %w", err)
+	}
+	s.watcher.aged = s.metrics.http.aged
 	for _, h := range cfg.RoutingKeyHeaders {
 		if h = http.CanonicalHeaderKey(h); !slices.Contains(s.keyHeaders, h) {
 			s.keyHeaders = append(s.keyHeaders, h)
 		}
+	}
+	for _, h := range cfg.Access.RequestIDHeaders {
+		s.idHeaders = append(s.idHeaders, http.CanonicalHeaderKey(h))
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	if cfg.PD.MinTokens && cfg.Mode != Regular {
@@ -101,6 +116,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	}
 	s.buffers.left.Store(cfg.MaxBufferedBytes)
 	s.routes = s.routeTable()
+	s.foreign = foreignFields()
 	return s, nil
 }
 
@@ -154,7 +170,12 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer wg.Wait()
 	defer cut()
 	wg.Go(func() { s.watcher.run(base) })
-	checked := front.NewListener(l, front.Config{MaxHeadBytes: s.cfg.MaxHeaderBytes, WriteStall: s.cfg.WriteStall})
+	checked := front.NewListener(l, front.Config{
+		MaxHeadBytes: s.cfg.MaxHeaderBytes, WriteStall: s.cfg.WriteStall, TLS: s.cfg.TLS,
+		Insecure: func(client net.Addr, err error) {
+			s.log.Debug("no secure connection to a client", slog.String("client", client.String()), slog.Any("reason", err))
+		},
+	})
 	wg.Go(func() {
 		if err := checked.Run(base); err != nil {
 			s.log.Error("clients that leave are noticed late from now on", slog.Any("error", err))
@@ -168,7 +189,9 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		return errors.Join(fmt.Errorf("serving the API: %w", err), s.close(srv))
 	case <-ctx.Done():
 	}
-	return s.drain(base, srv, cut)
+	err := s.drain(base, srv, cut)
+	s.log.Info("the API has stopped")
+	return err
 }
 
 // Hurry skips the rest of a drain: what is in flight is cut.

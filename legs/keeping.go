@@ -30,6 +30,7 @@ type keeping struct {
 	engine   *engineLoad // what the last good poll found, nil before the first
 	unpolled string      // why the last poll failed, for the log
 	vetoed   bool        // as the log has it
+	tally    tally
 }
 
 // attrs are who the worker is, for the log.
@@ -94,6 +95,7 @@ func (s *Service) add(specs ...*worker.Spec) {
 			k.first = s.first(worker.WorkerKey(spec.ID))
 			s.agenda.add(k)
 			k.spec = spec
+			k.Registered(spec.RegisteredAt)
 			s.join(k)
 			if rec, ok := s.registry.Record(spec.ID); ok {
 				k.Hear(rec)
@@ -102,6 +104,7 @@ func (s *Service) add(specs ...*worker.Spec) {
 		} else {
 			s.grouped = false
 			if !k.spec.RegisteredAt.Equal(spec.RegisteredAt) {
+				k.Registered(spec.RegisteredAt)
 				s.tell(k.Replaced(s.now()))
 				s.book.Replaced(spec.ID)
 			}
@@ -119,7 +122,7 @@ func (s *Service) add(specs ...*worker.Spec) {
 func (s *Service) remove(id worker.ID) {
 	s.mu.Lock()
 	if k := s.keepers[id]; k != nil {
-		s.gone[id] = gone{k.spec, k.engine, s.now()}
+		s.gone[id] = gone{k.spec, k.engine, k.tally, s.now()}
 		s.agenda.remove(k)
 	}
 	delete(s.keepers, id)
@@ -244,7 +247,7 @@ func (s *Service) look() {
 func (s *Service) probe(ctx context.Context, k *keeping, epoch uint64, spec *worker.Spec) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Keeper.Health.Timeout)
 	defer cancel()
-	err := s.prober.Health(ctx, spec.Base(), s.cfg.Endpoint)
+	err := s.prober.Health(ctx, spec, s.cfg.Endpoint)
 	f := worker.Finding{OK: err == nil, Refused: errors.Is(err, syscall.ECONNREFUSED), Moves: moves(spec)}
 	if f.OK {
 		f.Process = s.process(ctx, spec)
@@ -256,6 +259,9 @@ func (s *Service) probe(ctx context.Context, k *keeping, epoch uint64, spec *wor
 	defer s.mu.Unlock()
 	if !s.kept(k) {
 		return
+	}
+	if k.Active() {
+		s.outcomes.probed(s.cfg.Leg, f.OK)
 	}
 	before := k.Record().Status
 	rec, changed := k.Probed(epoch, f, s.now())

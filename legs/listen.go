@@ -1,6 +1,8 @@
 package legs
 
 import (
+	"time"
+
 	"smg/bus"
 	"smg/wire"
 	"smg/worker"
@@ -20,6 +22,9 @@ func (s *Service) subscribe(subs *bus.Subscriptions) error {
 
 // answer is Select for an ingress in another process.
 func (s *Service) answer(ask *wire.Select) *wire.Reply {
+	if ask.Wait > 0 {
+		return s.answerLater(ask)
+	}
 	pick, err := s.Select(ask)
 	return &wire.Reply{Lease: ask.Lease, Replica: s.cfg.Replica, Pick: pick, Err: wire.ErrorOf(err)}
 }
@@ -30,6 +35,12 @@ func (s *Service) onLeases(b *worker.Batch) {
 	if s.recorder != nil {
 		s.recorder.Leases(b, now)
 	}
+	s.leaveQueue(b)
+	s.foldLeases(b, now)
+	s.serveQueue(now)
+}
+
+func (s *Service) foldLeases(b *worker.Batch, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events = s.fold.Apply(b, now, s.events[:0])
@@ -38,7 +49,7 @@ func (s *Service) onLeases(b *worker.Batch) {
 			s.book.Undo(e.Lease)
 		}
 		if k := s.keepers[e.Worker]; k != nil {
-			s.tell(k.Outcome(e, now))
+			s.outcome(k, e, now)
 			if e.Unreached && e.Outcome == worker.Failure {
 				s.suspect(k, now)
 			}

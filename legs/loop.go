@@ -58,6 +58,7 @@ func (s *Service) step(ctx context.Context, probing *sync.WaitGroup, late bool) 
 	s.ranking.Tick(now, late)
 	s.book.Tick(now)
 	s.tick(true)
+	s.tickQueue(now)
 	if s.recorder != nil {
 		s.recorder.Fleet(s.registry.Workers(), now)
 	}
@@ -84,8 +85,9 @@ func (s *Service) tick(timed bool) {
 		if s.agenda.ticks[i] > at {
 			continue
 		}
-		had := k.Stay()
+		had, breaker := k.Stay(), k.Record().Breaker
 		s.tell(k.Tick(k.first, now))
+		k.turned(breaker)
 		s.agenda.plan(k)
 		if k.Stay() != had {
 			s.turnedReady()

@@ -11,14 +11,17 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"smg/bus"
+	"smg/cmd/internal/certs"
 	"smg/cmd/internal/decisions"
 	"smg/cmd/internal/flags"
+	"smg/cmd/internal/keys"
 	"smg/cmd/internal/service"
 	"smg/cmd/internal/terminal"
 	"smg/ingress"
@@ -34,6 +37,11 @@ type Gateway struct {
 	reg     *prometheus.Registry
 	api     net.Listener
 	metrics net.Listener
+	pprof   net.Listener // nil for none
+	cert    *certs.Pair  // of the API, nil without TLS
+	keys    *keys.Ring
+	serving atomic.Bool                    // the API is, in this process
+	secret  flags.Secret                   // made up here, for the children; "" where one was given
 	server  atomic.Pointer[ingress.Server] // from Run on, if it is in this process
 	family  atomic.Pointer[family]         // from Run on, if there are children
 	hurried atomic.Bool
@@ -69,11 +77,40 @@ func Bind(cmd *flags.Command, con terminal.Console) (*Gateway, error) {
 	if err != nil {
 		return nil, errors.Join(err, metrics.Close())
 	}
-	return &Gateway{cmd: cmd, cfg: cfg, con: con, log: con.Log, reg: service.NewRegistry(), api: api, metrics: metrics}, nil
+	profiles, err := service.BindPprof(prefix, cfg.Trace.PprofAddr)
+	if err != nil {
+		return nil, errors.Join(err, metrics.Close(), api.Close())
+	}
+	g := &Gateway{cmd: cmd, cfg: cfg, con: con, log: con.Log, reg: service.NewRegistry(), api: api, metrics: metrics, pprof: profiles}
+	if err = g.makeRing(); err == nil && cfg.Auth.TLS() {
+		g.cert, err = certs.Load(cfg.Auth.TLSCert, cfg.Auth.TLSKey, g.log)
+	}
+	if err != nil {
+		return nil, errors.Join(err, g.Close())
+	}
+	return g, nil
+}
+
+// makeRing makes the ring for the keys of workers. Where nobody else can join, a secret
+// that nobody was told will do.
+func (g *Gateway) makeRing() (err error) {
+	auth := &g.cfg.Auth
+	if auth.ClusterSecret == "" && auth.APIKey == "" && !g.shared() {
+		g.secret = flags.Secret(keys.NewSecret())
+		auth.ClusterSecret = g.secret
+	}
+	g.keys, err = keys.RingOf(g.cfg)
+	return err
 }
 
 // Close lets go of the ports of a gateway that was not run.
-func (g *Gateway) Close() error { return errors.Join(g.api.Close(), g.metrics.Close()) }
+func (g *Gateway) Close() error {
+	err := errors.Join(g.api.Close(), g.metrics.Close())
+	if g.pprof != nil {
+		err = errors.Join(err, g.pprof.Close())
+	}
+	return err
+}
 
 // Hurry skips the rest of a drain. It is safe to call at any time.
 func (g *Gateway) Hurry() {
@@ -94,7 +131,13 @@ func (g *Gateway) Kill() {
 }
 
 // API is where the API listens.
-func (g *Gateway) API() string { return service.URL(g.cfg.Host, g.api) }
+func (g *Gateway) API() string {
+	url := service.URL(g.cfg.Host, g.api)
+	if g.cert != nil {
+		url = "https" + strings.TrimPrefix(url, "http")
+	}
+	return url
+}
 
 // Metrics is where metrics are scraped.
 func (g *Gateway) Metrics() string {
@@ -125,6 +168,9 @@ func (g *Gateway) Run(ctx context.Context, server Server, ready func(Ready)) (er
 	stages, workers, err := build(conn)
 	if err != nil {
 		return errors.Join(err, g.Close())
+	}
+	if g.pprof != nil {
+		stages = append(stages, service.Pprof(g.pprof, g.log))
 	}
 	stages = append(stages, service.AwaitBus(conn, g.cfg.Bus, g.busHint(), g.log), service.Stage{Name: "start-up", Run: func(ctx context.Context) error {
 		if n := g.awaitReady(ctx, workers.Readiness); n > 0 {
@@ -171,10 +217,29 @@ type readiness interface {
 	Readiness() (ready bool, healthy, total int)
 }
 
+// readinessOf is what a parent asks a child for, nil where there is no parent.
+func (g *Gateway) readinessOf(r readiness) func() (ready bool, healthy, total int) {
+	if !service.IsChild() {
+		return nil
+	}
+	return func() (ready bool, healthy, total int) {
+		ready, healthy, total = r.Readiness()
+		return ready && g.serving.Load(), healthy, total
+	}
+}
+
+// certificate keeps the API's up to date.
+func (g *Gateway) certificate() []service.Stage {
+	if g.cert == nil {
+		return nil
+	}
+	return []service.Stage{{Name: "API certificate", Run: g.cert.Run}}
+}
+
 // serveMetrics shows what gatherer has, and the decisions of selectors if there are
 // any, on the metrics port.
-func (g *Gateway) serveMetrics(gatherer prometheus.Gatherer, selectors []decisions.Source) service.Stage {
-	page := service.Page{Metrics: gatherer}
+func (g *Gateway) serveMetrics(gatherer prometheus.Gatherer, selectors []decisions.Source, ready func() (bool, int, int)) service.Stage {
+	page := service.Page{Metrics: gatherer, Readiness: ready}
 	if len(selectors) > 0 {
 		page.Decisions = decisions.Handler(selectors, g.log)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"smg/cmd/internal/decisions"
 	"smg/cmd/internal/flags"
+	"smg/cmd/internal/keys"
 	"smg/cmd/internal/service"
 	"smg/cmd/internal/terminal"
 	"smg/cmd/internal/version"
@@ -21,15 +22,22 @@ import (
 
 // Main runs the selector command until a signal comes and returns the exit code.
 func Main(cmd *flags.Command) int {
-	con := terminal.NewConsole(cmd.Launch)
+	con, err := terminal.NewConsole(cmd.Launch)
+	if err != nil {
+		return con.Fail(err)
+	}
 	page, err := service.Bind(service.EnvMetrics, "--prometheus-", cmd.Launch.PrometheusHost, cmd.Launch.PrometheusPort)
 	if err != nil {
 		return con.Fail(err)
 	}
+	profiles, err := service.BindPprof("", cmd.Launch.Trace.PprofAddr)
+	if err != nil {
+		return con.Fail(errors.Join(err, page.Close()))
+	}
 	sig := terminal.WatchSignals(con.Log)
 	defer sig.Stop()
 	introduce(con, cmd, page)
-	return con.Fail(run(sig.Context(), cmd.Launch, page, con.Log))
+	return con.Fail(run(sig.Context(), cmd.Launch, page, profiles, con.Log))
 }
 
 // introduce says what is being started. A parent has said so already.
@@ -50,15 +58,23 @@ func introduce(con terminal.Console, cmd *flags.Command, page net.Listener) {
 }
 
 // run serves until ctx ends.
-func run(ctx context.Context, cfg *flags.Launch, page net.Listener, log *slog.Logger) (err error) {
+func run(ctx context.Context, cfg *flags.Launch, page, profiles net.Listener, log *slog.Logger) (err error) {
 	reg := service.NewRegistry()
 	conn, err := service.Join(cfg.Bus, nil, cfg.Leg.String()+" selector", reg, log)
 	if err != nil {
 		return errors.Join(err, page.Close())
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	prober := engine.NewProber(EngineConfig(cfg))
-	defer prober.Close()
+	ring, err := keys.RingOf(cfg)
+	if err != nil {
+		return errors.Join(err, page.Close())
+	}
+	engines, err := EnginesOf(cfg, log)
+	if err != nil {
+		return errors.Join(err, page.Close())
+	}
+	prober := Prober{engine.NewProber(engines.Config), ring}
+	defer prober.Engines.Close()
 	s, err := New(cfg, cfg.Leg, cfg.Policy, worker.ReplicaID(time.Now().UnixNano()), true,
 		Deps{Bus: conn, Prober: prober, Log: log, Registerer: prometheus.Registerer(reg)})
 	if err != nil {
@@ -68,9 +84,13 @@ func run(ctx context.Context, cfg *flags.Launch, page net.Listener, log *slog.Lo
 		Metrics: reg, Decisions: decisions.Handler([]decisions.Source{decisions.Of(s.Service)}, log),
 		Ready: func() bool { return conn.Connected() && s.Ready() },
 	}
-	return service.RunStages(ctx, []service.Stage{
-		{Name: "metrics", Run: func(ctx context.Context) error { return service.ServePage(ctx, page, shown, log) }},
+	stages := append(engines.Stages(),
+		service.Stage{Name: "metrics", Run: func(ctx context.Context) error { return service.ServePage(ctx, page, shown, log) }},
 		service.AwaitBus(conn, cfg.Bus, "start it, or correct --nats-url", log),
-		{Name: "selector", Run: s.Run},
-	})
+		service.Stage{Name: "selector", Run: s.Run},
+	)
+	if profiles != nil {
+		stages = append(stages, service.Pprof(profiles, log))
+	}
+	return service.RunStages(ctx, stages)
 }
