@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -176,8 +177,7 @@ func (s *site) until(ctx context.Context, what string, try func() error) error {
 
 // close ends all programs.
 func (s *site) close() {
-	for i := len(s.all) - 1; i >= 0; i-- {
-		p := s.all[i]
+	for _, p := range slices.Backward(s.all) {
 		_ = p.Process.Signal(syscall.SIGTERM)
 		kill := time.AfterFunc(20*time.Second, func() { _ = p.Process.Kill() })
 		_ = p.Wait()

@@ -82,7 +82,7 @@ func family(pid int) []int {
 			if err != nil {
 				continue
 			}
-			for _, f := range strings.Fields(string(text)) {
+			for f := range strings.FieldsSeq(string(text)) {
 				if child, err := strconv.Atoi(f); err == nil {
 					all = append(all, child)
 				}
