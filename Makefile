@@ -108,6 +108,10 @@ test-real: build .venv-real/.done ## a real model on two llama.cpp servers behin
 test-clients: build .venv-clients/.done ## the OpenAI and Anthropic clients and curl against simulated engines, whole and in legs
 	.venv-clients/bin/python -B -m pytest -q -rs test/clients
 
+.PHONY: test-clients-go
+test-clients-go: build ## the OpenAI client for Go and HTTP/2 of net/http; compiling it takes a minute and 3 GB, not part of CI
+	$(GO) -C test/clients/go test -count=1 ./...
+
 .PHONY: test-vllm
 test-vllm: build .venv-vllm/.done ## a real vLLM on the CPU behind the gateway, prefill/decode with NIXL too; 3 GB of downloads, not part of CI
 	.venv-vllm/bin/python -B -m pytest -q -rs test/vllm
