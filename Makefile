@@ -20,6 +20,7 @@ BENCH_PKGS ?= ./...
 BENCH_OUT ?= dist/bench.txt
 STUDY ?=
 CHAOS ?=
+SOAK ?=
 SITE ?=
 FLEET ?=
 
@@ -51,7 +52,7 @@ fmt: ## format all Go code
 
 .PHONY: clean
 clean: ## remove what the other targets made here; the caches of Go and pip stay
-	rm -rf bin dist .venv-python .venv-real .venv-vllm
+	rm -rf bin dist .venv-python .venv-real .venv-clients .venv-vllm
 
 ##@ Test
 
@@ -80,6 +81,10 @@ chaos: build ## break a site of ingresses, selectors, engines and NATS servers u
 chaos-legs: build ## kill, stop and restart encode, prefill and decode engines under 10,000 requests, and check that none hangs, is mixed with another or leaves something (1 minute); CHAOS="-engine sglang -topology split -seed 7"
 	$(GO) run ./e2e/chaos -site legs $(CHAOS)
 
+.PHONY: soak
+soak: build ## half an hour of mixed load with failing engines and leaving clients, and whether anything grows; SOAK="-for 5m -topology split"
+	$(GO) run ./e2e/soak $(SOAK)
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME
 	@grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' . | while IFS=: read -r file name; do \
@@ -99,6 +104,14 @@ python-test: .venv-python/.done ## tests of the Python package: builds, installs
 test-real: build .venv-real/.done ## a real model on two llama.cpp servers behind the gateway, driven by the OpenAI client
 	.venv-real/bin/python -B -m pytest -q -rs test/real
 
+.PHONY: test-clients
+test-clients: build .venv-clients/.done ## the OpenAI and Anthropic clients and curl against simulated engines, whole and in legs
+	.venv-clients/bin/python -B -m pytest -q -rs test/clients
+
+.PHONY: test-clients-go
+test-clients-go: build ## the OpenAI client for Go and HTTP/2 of net/http; compiling it takes a minute and 3 GB, not part of CI
+	$(GO) -C test/clients/go test -count=1 ./...
+
 .PHONY: test-vllm
 test-vllm: build .venv-vllm/.done ## a real vLLM on the CPU behind the gateway, prefill/decode with NIXL too; 3 GB of downloads, not part of CI
 	.venv-vllm/bin/python -B -m pytest -q -rs test/vllm
@@ -115,6 +128,12 @@ engine-help: ## record the help of the engines that are installed here (test/eng
 
 .venv-real/.done: test/real/requirements.txt test/real/requirements-model.txt test/real/setup.sh
 	PYTHON="$(PYTHON)" sh test/real/setup.sh .venv-real
+	touch $@
+
+.venv-clients/.done: test/clients/requirements.txt
+	rm -rf .venv-clients
+	$(PYTHON) -m venv .venv-clients
+	.venv-clients/bin/python -m pip install --quiet --no-compile --require-hashes --no-deps -r test/clients/requirements.txt
 	touch $@
 
 .venv-vllm/.done: test/vllm/requirements.txt test/vllm/setup.sh test/vllm/make_model.py
@@ -167,7 +186,7 @@ vuln: ## known vulnerabilities in what is compiled in; the database comes from t
 	sh tools/vuln.sh
 
 .PHONY: ci
-ci: ## what CI runs: test, lint, test-real
+ci: ## what CI runs: test, lint, test-clients, test-real
 	bash .ci/run
 
 .PHONY: help

@@ -134,6 +134,8 @@ type StreamFault struct {
 	FailAfter *int `json:"fail_after,omitempty"`
 	// Backwards sends the events of several answers the last answer's first.
 	Backwards bool `json:"backwards,omitempty"`
+	// Type is the Content-Type of the stream, if not the usual one.
+	Type string `json:"type,omitempty"`
 	// Done is how the stream is closed, if not as usual.
 	Done Done `json:"done,omitempty"`
 }

@@ -1,6 +1,7 @@
 package simhttp
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -87,7 +88,7 @@ func (ev *events) begin() {
 		return
 	}
 	ev.open = true
-	ev.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	ev.Header().Set("Content-Type", cmp.Or(ev.fault.Type, "text/event-stream; charset=utf-8"))
 	ev.Header().Set("Cache-Control", "no-cache")
 	ev.WriteHeader(http.StatusOK)
 	ev.flush()

@@ -1,0 +1,65 @@
+"""The official Anthropic client."""
+
+from __future__ import annotations
+
+import anthropic
+import procs
+import pytest
+from conftest import MODEL
+
+ASK = {"model": MODEL, "max_tokens": 20, "messages": [{"role": "user", "content": "Hello"}], "system": "Be brief."}
+
+
+@pytest.fixture
+def client(fleet):
+    with anthropic.Anthropic(base_url=fleet.url, api_key="none", max_retries=0, timeout=60) as c:
+        yield c
+
+
+def test_message_and_stream(client):
+    whole = client.messages.create(**ASK)
+    assert whole.content[0].text
+    with client.messages.stream(**ASK) as stream:
+        text = "".join(stream.text_stream)
+        final = stream.get_final_message()
+    assert text == whole.content[0].text
+    assert final.stop_reason == whole.stop_reason
+    assert final.usage.output_tokens == whole.usage.output_tokens
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [(400, anthropic.BadRequestError), (429, anthropic.RateLimitError), (500, anthropic.InternalServerError)],
+)
+def test_error_of_an_engine(fleet, client, status, error):
+    fleet.rule(status=status, delay="50ms", body={"type": "error", "error": {"type": "said", "message": "no, thanks"}})
+    with pytest.raises(error) as got:
+        client.messages.create(**ASK)
+    assert "no, thanks" in str(got.value)
+
+
+def test_errors_of_the_gateway(client):
+    with pytest.raises(anthropic.NotFoundError) as got:
+        client.messages.create(**{**ASK, "model": "nobody"})
+    assert "nobody" in str(got.value)
+
+
+def test_stream_that_breaks_off(fleet, client):
+    """The client knows no error event without a name: the message has no end."""
+    fleet.rule(stream={"cut_after": 4})
+    try:
+        with client.messages.stream(**ASK) as stream:
+            final = stream.get_final_message()
+    except anthropic.APIError as err:
+        assert str(err)
+    else:
+        assert final.stop_reason is None
+
+
+def test_cancel_in_a_stream(fleet, client):
+    fleet.rule(stream={"tokens": 500, "gap": "20ms"})
+    with client.messages.stream(**ASK) as stream:
+        for i, _ in enumerate(stream):
+            if i == 4:
+                break
+    procs.eventually("the fleet at rest", fleet.at_rest, 8)  # the whole stream takes 10 s
