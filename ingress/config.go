@@ -108,6 +108,9 @@ type Config struct {
 	// RoutingKeyHeaders are read in order for a routing key; lower case.
 	RoutingKeyHeaders []string
 
+	// Version is the program's, as GET /loads tells it.
+	Version string
+
 	Auth    AuthConfig
 	Permits PermitsConfig
 	Upload  UploadConfig

@@ -9,6 +9,8 @@ func (s *Server) infoRoutes() []*route {
 		{path: "/liveness", class: classPublic, get: told(s.health)},
 		{path: "/readiness", class: classPublic, get: told(s.readiness)},
 		{path: "/v1/models", class: classPublic, get: told(s.models)},
+		{path: "/loads", class: classPublic, get: s.loads},
+		{path: "/v1/loads", class: classPublic, get: s.loads}, // as engines have it
 	}
 }
 

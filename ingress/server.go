@@ -34,6 +34,9 @@ type Deps struct {
 	// MooncakeEngines asks a bootstrap server of vLLM's Mooncake for the engine ids of its
 	// ranks. With nil those hold that are registered.
 	MooncakeEngines func(ctx context.Context, url string) (map[int]string, error)
+	// Loads is what engines report, each worker once; nil where nobody knows. It may take
+	// a moment, until ctx ends.
+	Loads func(ctx context.Context) []worker.Loads
 
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
@@ -73,6 +76,7 @@ type Server struct {
 	ranks      *minRanks     // nil: the ranks that were picked
 	hurry      chan struct{} // closed once: the rest of a drain is skipped
 	hurryOnce  sync.Once
+	reported   func(context.Context) []worker.Loads // nil: nobody knows
 }
 
 // New is a server that does nothing yet. See [Server.Run].
@@ -89,6 +93,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar, selection: d.Selection,
 		log: d.Log, now: d.Now, metrics: m, reads: d.Reads, rooms: rooms, inputRooms: sync.Pool{New: func() any { return new(room) }},
 		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}), engineIDs: engineIDs{ask: d.MooncakeEngines, now: d.Now},
+		reported: d.Loads,
 	}
 	for _, h := range cfg.RoutingKeyHeaders {
 		if h = http.CanonicalHeaderKey(h); !slices.Contains(s.keyHeaders, h) {

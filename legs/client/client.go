@@ -90,6 +90,7 @@ type Client struct {
 	late     time.Duration                   // hedgeAfter, but in tests
 	post     func(*peer, *wire.Select) error // over the bus, but in tests
 	failures failures
+	loads    *loads
 }
 
 const legCount = int(worker.Decode) + 1
@@ -136,6 +137,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 		waiting:  waiting{asks: map[worker.LeaseID]*wait{}},
 		late:     hedgeAfter,
 		failures: failures{at: map[worker.ID]time.Time{}},
+		loads:    newLoads(),
 	}
 	c.post = func(p *peer, ask *wire.Select) error { return bus.Request(c.bus, p.service, ask, c.inbox) }
 	if c.told == nil {

@@ -55,7 +55,7 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 	rec.alone = c
 	server, err := ingress.New(ingressConfig(cfg), ingress.Deps{
 		Selector: c, Dispatcher: engines, Fleet: c, Registrar: registrar, Selection: c, Log: g.log, Registerer: g.reg, Now: time.Now,
-		Reads: c.Reads, MooncakeEngines: prober.MooncakeEngines,
+		Reads: c.Reads, Loads: c.EngineLoads, MooncakeEngines: prober.MooncakeEngines,
 	})
 	if err != nil {
 		return nil, fleet{}, err

@@ -5,6 +5,7 @@ import (
 
 	"smg/bootstrap"
 	"smg/cmd/internal/flags"
+	"smg/cmd/internal/version"
 	"smg/ingress"
 	"smg/worker"
 )
@@ -30,6 +31,7 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	c.RoutingKeyHeaders = cfg.RoutingKeyHeaders
 	c.Mode = modeOf(cfg)
 	c.PD = sharingConfig(&cfg.Sharing)
+	c.Version = version.String()
 	c.LoadInterval = cfg.LoadMonitorInterval
 	c.Retry = ingress.Retry{
 		Attempts: cfg.Retry.Max, Initial: cfg.Retry.Initial, Max: cfg.Retry.MaxBackoff,
