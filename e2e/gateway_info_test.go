@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"testing"
 
 	"smg/sim/simctl"
@@ -11,7 +12,8 @@ import (
 
 func TestGatewayInfo(t *testing.T) {
 	topologies(t, map[string]func(t *testing.T, topology ...string){
-		"13_loads": loadsShown,
+		"13_loads":         loadsShown,
+		"12_14_15_fan_out": fannedOut,
 	})
 }
 
@@ -75,6 +77,31 @@ func loadsShown(t *testing.T, topology ...string) {
 	}
 	if code := status(t, g.url+"/get_loads"); code != http.StatusOK {
 		t.Errorf("GET /get_loads: %d", code)
+	}
+	g.stop(0)
+}
+
+// fannedOut: one question to all engines, one to the first, one page of all.
+func fannedOut(t *testing.T, topology ...string) {
+	a, b := recorded(t, simhttp.SGLang, simctl.LoadsOverride{}), recorded(t, simhttp.SGLang, simctl.LoadsOverride{})
+	g := launched(t, []string{a.URL, b.URL}, append(topology, "--policy", "round_robin", "--disable-load-monitoring")...)
+	if r := do(t, http.MethodPost, g.url+"/flush_cache", ""); r.status != http.StatusOK || !strings.Contains(r.body, `"workers_flushed":2`) {
+		t.Errorf("flush: %d %s", r.status, r.body)
+	}
+	if r := do(t, http.MethodGet, g.url+"/get_model_info", ""); r.status != http.StatusOK || r.body != get(t, a.URL+"/get_model_info") || r.header.Get("X-Smg-Routed-Worker-Id") != a.URL {
+		t.Errorf("model info: %d %s of %s", r.status, r.body, r.header.Get("X-Smg-Routed-Worker-Id"))
+	}
+	for _, e := range []string{a.URL, b.URL} {
+		if page := get(t, g.url+"/engine_metrics"); !strings.Contains(page, `worker_addr="`+e+`"`) || !strings.Contains(page, "sglang:") {
+			t.Errorf("no metrics of %s:\n%s", e, page)
+		}
+	}
+	reports(t, b, simctl.LoadsOverride{}, simctl.Rule{Match: simctl.Match{Path: "/flush_cache"}, Status: 500})
+	if r := do(t, http.MethodPost, g.url+"/flush_cache", ""); r.status != http.StatusPartialContent || !strings.Contains(r.body, `"successful":["`+a.URL+`"]`) {
+		t.Errorf("flush that fails: %d %s", r.status, r.body)
+	}
+	if code := status(t, g.url+"/health_generate"); code != http.StatusOK {
+		t.Errorf("health_generate: %d", code)
 	}
 	g.stop(0)
 }

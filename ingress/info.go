@@ -2,14 +2,20 @@ package ingress
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"strconv"
 )
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
+	writeText(w, http.StatusOK, "OK")
+}
+
+func writeText(w http.ResponseWriter, status int, s string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Header().Set("Content-Length", "2")
-	_, _ = w.Write([]byte("OK")) // a probe that has left needs no error
+	w.Header().Set("Content-Length", strconv.Itoa(len(s)))
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, s) // a client that has left needs no error
 }
 
 func (s *Server) readiness(w http.ResponseWriter, _ *http.Request) {
