@@ -2,12 +2,16 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"smg/sim/simctl"
 	"smg/sim/simhttp"
+	"smg/sim/simtest"
 )
 
 func TestGatewayInfo(t *testing.T) {
@@ -15,6 +19,40 @@ func TestGatewayInfo(t *testing.T) {
 		"13_loads":         loadsShown,
 		"12_14_15_fan_out": fannedOut,
 	})
+}
+
+func TestCLIHealthPort(t *testing.T) {
+	topologies(t, map[string]func(t *testing.T, topology ...string){
+		"46_health_check_port": healthPort,
+	})
+}
+
+// healthPort: probes are answered on a port of their own, as long as the process is, and
+// nothing else is.
+func healthPort(t *testing.T, topology ...string) {
+	at := port(t)
+	url := fmt.Sprintf("http://127.0.0.1:%d", at)
+	e := simtest.StartN(t, 1, simtest.Config())[0]
+	g := launched(t, []string{e.URL}, append(topology, "--health-check-port", strconv.Itoa(at), "--cors-allowed-origins", "https://a.example", "--shutdown-grace-period-secs", "60")...)
+	for path, want := range map[string]int{"/health": 200, "/liveness": 200, "/readiness": 200, "/v1/models": 404, "/metrics": 404, "/workers": 404} {
+		if code := status(t, url+path); code != want {
+			t.Errorf("%s: %d, want %d", path, code, want)
+		}
+	}
+	// The other flag of this package has got as far as the API, too.
+	if h := do(t, http.MethodGet, g.url+"/health", "", "Origin", "https://a.example").header; h.Get("Access-Control-Allow-Origin") != "https://a.example" {
+		t.Errorf("headers %v", h)
+	}
+	g.signal(syscall.SIGTERM)
+	await(t, "the drain to be told", func() bool {
+		r := do(t, http.MethodGet, url+"/readiness", "")
+		return r.status == http.StatusServiceUnavailable && strings.Contains(r.body, "draining")
+	})
+	if code := status(t, url+"/health"); code != http.StatusOK {
+		t.Errorf("while it drains: %d", code)
+	}
+	g.signal(syscall.SIGTERM)
+	g.ends(0)
 }
 
 // shownLoads is GET /loads.

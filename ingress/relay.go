@@ -266,7 +266,7 @@ func dropsToClient(canonical string) bool {
 		"Transfer-Encoding", "Upgrade", "Host", "Content-Length", "X-Smg-Error-Code", "X-Smg-Routed-Worker-Id", "X-Smg-Degraded", attemptsHeader:
 		return true
 	}
-	return false
+	return strings.HasPrefix(canonical, corsPrefix) // the gateway's own are meant
 }
 
 // tail is the last two bytes of a stream, to find an event's border.

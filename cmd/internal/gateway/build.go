@@ -63,12 +63,18 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 	if g.server.Store(server); g.hurried.Load() {
 		server.Hurry()
 	}
-	stages := []service.Stage{
-		g.serveMetrics(g.reg, sources),
-		{Name: "engine connections", Run: engines.Run},
-		{Name: "selection client", Run: c.Run},
-		{Name: "worker records", Run: rec.run},
+	var stages []service.Stage
+	if g.health != nil { // first, so that it ends last
+		stages = append(stages, service.Stage{Name: "probes", Run: func(ctx context.Context) error {
+			return service.ServeProbes(ctx, g.health, server.Probes(), g.log)
+		}})
 	}
+	stages = append(stages,
+		g.serveMetrics(g.reg, sources),
+		service.Stage{Name: "engine connections", Run: engines.Run},
+		service.Stage{Name: "selection client", Run: c.Run},
+		service.Stage{Name: "worker records", Run: rec.run},
+	)
 	for _, sel := range selectors {
 		stages = append(stages, service.Stage{Name: sel.Leg().String() + " selector", Run: func(ctx context.Context) error {
 			select {

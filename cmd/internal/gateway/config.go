@@ -32,6 +32,7 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	c.Mode = modeOf(cfg)
 	c.PD = sharingConfig(&cfg.Sharing)
 	c.Version = version.String()
+	c.CORS.Origins = cfg.Requests.CORSOrigins
 	c.LoadInterval = cfg.LoadMonitorInterval
 	c.Retry = ingress.Retry{
 		Attempts: cfg.Retry.Max, Initial: cfg.Retry.Initial, Max: cfg.Retry.MaxBackoff,

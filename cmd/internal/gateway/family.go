@@ -48,13 +48,13 @@ func (g *Gateway) newFamily(busURL string) (*family, error) {
 	f := &family{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}}
 	env := append(slices.DeleteFunc(os.Environ(), private), "SMG_NATS_URL="+busURL)
 	for _, leg := range modeOf(g.cfg).Legs() {
-		c, err := g.child(f, "selector "+leg.String(), "smg-selector", g.cmd.SelectorArgs(leg, policyOf(g.cfg, leg)), slices.Concat(env, g.cmd.SelectorSecrets()), nil)
+		c, err := g.child(f, "selector "+leg.String(), "smg-selector", g.cmd.SelectorArgs(leg, policyOf(g.cfg, leg)), slices.Concat(env, g.cmd.SelectorSecrets()), nil, nil)
 		if err != nil {
 			return nil, errors.Join(err, f.close())
 		}
 		f.selectors = append(f.selectors, c)
 	}
-	c, err := g.child(f, "ingress", "smg-ingress", g.cmd.IngressArgs(), slices.Concat(env, g.cmd.IngressSecrets()), g.api)
+	c, err := g.child(f, "ingress", "smg-ingress", g.cmd.IngressArgs(), slices.Concat(env, g.cmd.IngressSecrets()), g.api, g.health)
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}
@@ -71,8 +71,8 @@ func private(v string) bool {
 const stopSlack = 10 * time.Second
 
 // child makes one of the family, which inherits a listener for its metrics and, if
-// it is to have one, the API's.
-func (g *Gateway) child(f *family, name, program string, args, env []string, api net.Listener) (*child, error) {
+// it is to have one, the API's, and that of probes.
+func (g *Gateway) child(f *family, name, program string, args, env []string, api, health net.Listener) (*child, error) {
 	path, err := launcher.Program(program, env)
 	if err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (g *Gateway) child(f *family, name, program string, args, env []string, api
 	for _, given := range []struct {
 		variable string
 		listener net.Listener
-	}{{service.EnvMetrics, page}, {service.EnvListen, api}} {
+	}{{service.EnvMetrics, page}, {service.EnvListen, api}, {service.EnvHealth, health}} {
 		if given.listener == nil {
 			continue
 		}

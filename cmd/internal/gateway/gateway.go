@@ -34,6 +34,7 @@ type Gateway struct {
 	reg     *prometheus.Registry
 	api     net.Listener
 	metrics net.Listener
+	health  net.Listener                   // nil where only the API answers probes
 	server  atomic.Pointer[ingress.Server] // from Run on, if it is in this process
 	family  atomic.Pointer[family]         // from Run on, if there are children
 	hurried atomic.Bool
@@ -69,11 +70,32 @@ func Bind(cmd *flags.Command, con terminal.Console) (*Gateway, error) {
 	if err != nil {
 		return nil, errors.Join(err, metrics.Close())
 	}
-	return &Gateway{cmd: cmd, cfg: cfg, con: con, log: con.Log, reg: service.NewRegistry(), api: api, metrics: metrics}, nil
+	health, err := bindHealth("--"+prefix+"health-check-", cfg)
+	if err != nil {
+		return nil, errors.Join(err, metrics.Close(), api.Close())
+	}
+	return &Gateway{cmd: cmd, cfg: cfg, con: con, log: con.Log, reg: service.NewRegistry(), api: api, metrics: metrics, health: health}, nil
+}
+
+// bindHealth is the listener for probes, nil where there is to be none.
+func bindHealth(flag string, cfg *flags.Launch) (net.Listener, error) {
+	if l, err := service.Inherited(service.EnvHealth); l != nil || err != nil {
+		return l, err
+	}
+	if cfg.Trace.HealthPort == 0 {
+		return nil, nil
+	}
+	return service.Listen(flag, cfg.Host, cfg.Trace.HealthPort)
 }
 
 // Close lets go of the ports of a gateway that was not run.
-func (g *Gateway) Close() error { return errors.Join(g.api.Close(), g.metrics.Close()) }
+func (g *Gateway) Close() error {
+	var err error
+	if g.health != nil {
+		err = g.health.Close()
+	}
+	return errors.Join(err, g.api.Close(), g.metrics.Close())
+}
 
 // Hurry skips the rest of a drain. It is safe to call at any time.
 func (g *Gateway) Hurry() {

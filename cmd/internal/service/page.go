@@ -2,8 +2,6 @@ package service
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -51,22 +49,5 @@ func ServePage(ctx context.Context, l net.Listener, page Page, log *slog.Logger)
 			}
 		})
 	}
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
-	done := make(chan error, 1) // one: Serve's result
-	go func() { done <- srv.Serve(l) }()
-	select {
-	case err := <-done:
-		return fmt.Errorf("serving metrics: %w", err)
-	case <-ctx.Done():
-	}
-	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	err := srv.Shutdown(end)
-	if err != nil {
-		err = srv.Close() // a scrape that hangs must not hold up the stop
-	}
-	if serve := <-done; !errors.Is(serve, http.ErrServerClosed) {
-		err = errors.Join(err, serve)
-	}
-	return err
+	return serve(ctx, l, mux, "metrics", log)
 }
