@@ -92,7 +92,7 @@ func (r *Registrar) rediscover(ctx context.Context, id worker.ID, k *known) erro
 	defer func() { <-r.slots }()
 	asking, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
 	defer cancel()
-	found, err := r.prober.Discover(asking, k.asked.Base())
+	found, err := r.prober.Discover(asking, k.asked)
 	if err != nil {
 		return err
 	}

@@ -144,11 +144,11 @@ func (r *Registrar) try(ctx context.Context, j *job) error {
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
 	defer cancel()
 	if !r.cfg.DisableHealth {
-		if err := r.prober.Health(ctx, j.asked.Base(), r.cfg.Endpoint); err != nil {
+		if err := r.prober.Health(ctx, j.asked, r.cfg.Endpoint); err != nil {
 			return err
 		}
 	}
-	found, err := r.prober.Discover(ctx, j.asked.Base())
+	found, err := r.prober.Discover(ctx, j.asked)
 	if err != nil {
 		return err
 	}

@@ -16,9 +16,9 @@ import (
 type Prober interface {
 	// Health is nil when the worker answers well. The error says in words what is
 	// wrong.
-	Health(ctx context.Context, url, endpoint string) error
-	// Discover learns what runs behind url.
-	Discover(ctx context.Context, url string) (Found, error)
+	Health(ctx context.Context, s *worker.Spec, endpoint string) error
+	// Discover learns what runs behind the worker's URL.
+	Discover(ctx context.Context, s *worker.Spec) (Found, error)
 	// MooncakeEngines asks a bootstrap server of vLLM's Mooncake for the engine ids of
 	// its ranks. An error says why there is none.
 	MooncakeEngines(ctx context.Context, url string) (map[int]string, error)

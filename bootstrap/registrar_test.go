@@ -32,7 +32,8 @@ type prober struct {
 	discovered int // calls of Discover
 }
 
-func (p *prober) Health(_ context.Context, url, _ string) error {
+func (p *prober) Health(_ context.Context, s *worker.Spec, _ string) error {
+	url := s.Base()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.asked == nil {
@@ -45,7 +46,7 @@ func (p *prober) Health(_ context.Context, url, _ string) error {
 	return nil
 }
 
-func (p *prober) Discover(context.Context, string) (Found, error) {
+func (p *prober) Discover(context.Context, *worker.Spec) (Found, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.discovered++

@@ -19,6 +19,7 @@ type Candidate struct {
 	// BootstrapSource says who gave it.
 	BootstrapPort   uint16
 	BootstrapSource string
+	SealedKey       []byte // see [worker.Spec]
 }
 
 const (
@@ -59,7 +60,7 @@ func specOf(c Candidate) (*worker.Spec, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.BootstrapPort = c.BootstrapPort
+	s.BootstrapPort, s.SealedKey = c.BootstrapPort, c.SealedKey
 	if c.BootstrapSource != "" {
 		s.BootstrapSource = c.BootstrapSource
 	}

@@ -103,7 +103,7 @@ func TestAdmin(t *testing.T) {
 				t.Errorf("%+v; legs (-want +got):\n%s", got, diff)
 			}
 			out, _ := asks(t, g, 0, "status")
-			for _, line := range []string{g.url + "\tready\t1 of 1\tconnected\n", "regular\tround_robin\tsglang\t1\t1 of 1\t1\tby selectors\n", engine + "\tregular\tsim\tready\t1\n"} {
+			for _, line := range []string{g.url + "\tready\t1 of 1\tconnected\n", "regular\tround_robin\tsglang\t1\t1 of 1\t1\t0\tby selectors\n", engine + "\tregular\tsim\tready\t1\n"} {
 				if !strings.Contains(out, line) {
 					t.Errorf("it does not say %q:\n%s", line, out)
 				}

@@ -55,6 +55,11 @@ func (s *Server) addWorker(x *exchange, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	if asked.APIKey != nil {
+		if spec.SealedKey, err = s.sealedKey(spec, *asked.APIKey); err != nil {
+			return err
+		}
+	}
 	location := workersPath + "/" + spec.ID.String()
 	switch err := s.registrar.Add(spec); {
 	case errors.Is(err, bootstrap.ErrRegistered):

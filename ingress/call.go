@@ -26,7 +26,10 @@ type call struct {
 	cached  []byte          // of prefill's prompt, as its answer says
 	share   *share          // of which it is a part, nil for a call of its own
 	ended   bool
-	unmet   bool // there was no connection: the worker has seen nothing
+	unmet   bool  // there was no connection: the worker has seen nothing
+	waits   bool  // for a worker with room, as long as the operator allows
+	urgent  bool  // others wait in line, and it does not
+	units   int32 // sequences, 0 for one
 }
 
 // end ends the lease, once. A worker is charged with one failure of a request at
@@ -76,6 +79,10 @@ func (c *call) address(q request) (*engine.Target, error) {
 	url := c.pick.Worker.URL
 	target, err := c.x.srv.target(c.pick.Worker.Base())
 	if err != nil {
+		c.end(worker.Neutral, true)
+		return nil, gatewayProblem(http.StatusInternalServerError, "internal_error", "worker %s cannot be called: %v", url, err)
+	}
+	if q.fields, err = c.x.srv.authorized(q.fields, c.pick.Worker); err != nil {
 		c.end(worker.Neutral, true)
 		return nil, gatewayProblem(http.StatusInternalServerError, "internal_error", "worker %s cannot be called: %v", url, err)
 	}

@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -110,6 +111,8 @@ type Config struct {
 
 	// Version is the program's, as GET /loads tells it.
 	Version string
+	// TLS is what the API is served by, nil for plain HTTP.
+	TLS *tls.Config
 
 	Auth    AuthConfig
 	Permits PermitsConfig
@@ -133,6 +136,10 @@ type PDConfig struct {
 	// MinTokens has the data-parallel rank with the fewest tokens in use serve each of
 	// prefill and decode, whichever rank was picked.
 	MinTokens bool
+	// MaxRooms is how many sequences a decode worker gets at a time, 0 for as many as it
+	// reports to run, and AdmissionWait how long a request waits for one that may get more.
+	MaxRooms      int
+	AdmissionWait time.Duration
 }
 
 // DefaultConfig is the configuration of a gateway that was given no flags.
@@ -149,6 +156,7 @@ func DefaultConfig() Config {
 		Grace:             3 * time.Minute,
 		Retry:             DefaultRetry(),
 		LoadInterval:      10 * time.Second,
+		PD:                PDConfig{AdmissionWait: 30 * time.Second},
 		RoutingKeyHeaders: []string{"x-smg-routing-key"},
 		Auth:              DefaultAuth(),
 		Permits:           DefaultPermits(),
@@ -179,6 +187,9 @@ func (c Config) Validate() error {
 	}
 	if c.WriteStall <= 0 {
 		errs = append(errs, errors.New("the write stall limit must be greater than 0"))
+	}
+	if c.PD.AdmissionWait < 0 {
+		errs = append(errs, errors.New("--pd-admission-wait-secs must not be negative"))
 	}
 	if c.Grace < 0 {
 		errs = append(errs, errors.New("--shutdown-grace-period-secs must not be negative"))

@@ -158,6 +158,8 @@ func refusedSelection(err error, leg worker.Leg, name string) *problem {
 		return gatewayProblem(http.StatusNotFound, "model_not_found", "no worker serves the model %q; GET /v1/models lists what is served", name)
 	case errors.Is(err, worker.ErrOverloaded):
 		return gatewayProblem(http.StatusServiceUnavailable, codeShed, "every %s worker for %s is overloaded", leg, name)
+	case errors.Is(err, worker.ErrFull):
+		return gatewayProblem(http.StatusServiceUnavailable, codeNoRoom, "no %s worker for %s had room: every one has as many requests as it takes", leg, name)
 	case errors.Is(err, worker.ErrUnavailable):
 		return unavailable("no %s worker for %s is available: none is ready", leg, name)
 	case errors.Is(err, worker.ErrMismatch):

@@ -61,7 +61,7 @@ func (x *exchange) each(engines []*worker.Spec, f fanout) []heard {
 func (x *exchange) asksOne(one *heard, f fanout) error {
 	ctx, cancel := context.WithTimeout(&x.ctx, f.limit)
 	defer cancel()
-	req := engine.Request{Method: f.method, Path: f.path, Fields: x.srv.keyFields(nil, one.worker)}
+	req := engine.Request{Method: f.method, Path: f.path}
 	resp, err := x.srv.question(ctx, one.worker, &req)
 	if err != nil {
 		return inTime(ctx, f.limit, err)
@@ -89,17 +89,18 @@ func inTime(ctx context.Context, limit time.Duration, err error) error {
 	return nil
 }
 
-// question sends a request to an engine by the address that all its ranks have.
+// question sends a request to an engine by the address that all its ranks have, with the
+// worker's own key unless the client has sent one.
 func (s *Server) question(ctx context.Context, spec *worker.Spec, req *engine.Request) (*engine.Response, error) {
 	target, err := s.target(spec.Base())
+	if err == nil {
+		req.Fields, err = s.authorized(req.Fields, spec)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return s.dispatcher.Send(ctx, target, req)
 }
-
-// keyFields adds the worker's own key to the fields of a request that has none.
-func (s *Server) keyFields(fields []engine.Field, _ *worker.Spec) []engine.Field { return fields }
 
 var (
 	errAnswerTooLarge = errors.New("its answer is too large")

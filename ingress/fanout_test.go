@@ -79,6 +79,24 @@ func TestGatewayFanout(t *testing.T) {
 		}
 	})
 
+	t.Run("22_questions_carry_the_key_of_the_worker", func(t *testing.T) {
+		e, url := answers(t, says(200, "m 1\n"))
+		g := start(t, []string{url}, withDeps(func(d *Deps) { d.Keys = openRing{} }))
+		sealed, err := openRing{}.Seal(nil, "own")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.fleet.workers[0].Spec.SealedKey = sealed
+		for _, request := range []string{post("/flush_cache", ""), get("/engine_metrics"), get("/get_model_info"), get("/health_generate")} {
+			if r := g.do(request); r.status != 200 {
+				t.Errorf("%d %s", r.status, r.body)
+			}
+			if got := e.last(t); got.head.Get("Authorization") != "Bearer own" {
+				t.Errorf("%s came with %q", got.target, got.head.Get("Authorization"))
+			}
+		}
+	})
+
 	t.Run("12_every_leg_is_flushed", func(t *testing.T) {
 		d := startPD(t, simhttp.SGLang)
 		d.known()

@@ -38,7 +38,7 @@ func (s *Server) forwarded(x *exchange, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(&x.ctx, forwardLimit)
 	defer cancel()
-	req := engine.Request{Method: http.MethodGet, Path: r.URL.Path, Fields: s.keyFields(questionFields(r.Header), spec)}
+	req := engine.Request{Method: http.MethodGet, Path: r.URL.Path, Fields: questionFields(r.Header)}
 	resp, err := s.question(ctx, spec, &req)
 	if err != nil {
 		return x.unforwarded(leg, spec, err)
@@ -160,7 +160,7 @@ func (x *exchange) askPair(pair [2]*worker.Spec, fields []engine.Field) error {
 				defer cancel()
 				req := engine.Request{
 					Method: http.MethodGet, Path: "/health_generate", NoResend: true,
-					Fields: x.srv.keyFields(slices.Clone(fields), spec),
+					Fields: fields,
 				}
 				return x.healthy(ctx, spec, &req)
 			})

@@ -50,14 +50,14 @@ func newMetrics(reg prometheus.Registerer, rooms *bootstrap.Rooms) (*metrics, er
 		}, []string{"worker_type", "endpoint"}),
 		sheds: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "smg_worker_overload_shed_total",
-			Help: "Requests that overload protection refused.",
+			Help: "Requests that were refused because workers had too much to do.",
 		}, []string{"stage"}),
 		pd:     newPDMetrics(),
 		http:   newHTTPMetrics(),
 		router: newRouterMetrics(),
 		models: map[string]struct{}{},
 	}
-	for _, stage := range []string{stageSelection, stageDispatch} {
+	for _, stage := range []string{stageSelection, stageDispatch, stageAdmission} {
 		m.sheds.WithLabelValues(stage) // from 0 on
 	}
 	m.series.Store(&map[series]prometheus.Counter{})

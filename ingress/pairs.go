@@ -15,15 +15,14 @@ import (
 // pickAll has workers picked for all calls of a plan: at the same time, but for decode
 // in a fleet of groups, which is asked once it is known which group prefill is of. Those
 // whose picks do not go together are asked once more, for one class. What is still
-// wrong then is for judge to find.
-func (x *exchange) pickAll(p *Plan, tried []worker.ID) {
-	var in *worker.Pairing
+// wrong then is for judge to find. It returns who can share the request, nil if all can.
+func (x *exchange) pickAll(p *Plan, tried []worker.ID) (in *worker.Pairing) {
 	if p.Prefill != nil {
 		in = x.able(x.srv.fleet.Pairing(x.query.model))
 	}
 	if in == nil {
 		x.askAll(p, tried)
-		return
+		return nil
 	}
 	for _, c := range p.Encode {
 		c.fit = &worker.Fit{Class: worker.Class{Runtime: worker.VLLM}} // nobody else is sent media
@@ -38,6 +37,7 @@ func (x *exchange) pickAll(p *Plan, tried []worker.ID) {
 		x.askAll(p, tried)
 	}
 	x.match(p, in, tried)
+	return in
 }
 
 // able narrows whom a request can be shared by to those whose engines have its route. Where
@@ -94,8 +94,8 @@ func (x *exchange) match(p *Plan, in *worker.Pairing, tried []worker.ID) {
 			continue
 		}
 		old.end(worker.Neutral, true)
-		again := &call{x: x, lease: x.srv.selector.Plan(), fit: worker.Like(class)}
-		again.lease.Leg, again.lease.Item = old.lease.Leg, old.lease.Item
+		again := x.anew(old)
+		again.fit = worker.Like(class)
 		*leg = again
 		wg.Go(func() { x.ask(again, p, tried) })
 	}

@@ -244,9 +244,12 @@ const maxFault = 64 << 10
 // ownFields removes what only the gateway may say to engines: a client could point
 // them at other hosts with it.
 func ownFields() []body.Edit {
-	return []body.Edit{
-		body.Remove(bootstrap.FieldHost), body.Remove(bootstrap.FieldPort), body.Remove(bootstrap.FieldRoom),
-		body.Remove("kv_transfer_params"), body.Remove("data_parallel_rank"), body.Remove("data_parallel_rank_decode"),
-		body.Remove("routed_dp_rank"), body.Remove("disagg_prefill_dp_rank"),
-	}
+	return append(foreignFields(),
+		body.Remove(fieldRank), body.Remove("data_parallel_rank_decode"), body.Remove(fieldRoutedRank), body.Remove(fieldPrefillRank))
+}
+
+// foreignFields removes what no client may say in any mode: where an engine fetches KV
+// from. An engine that serves a request alone may be told its rank.
+func foreignFields() []body.Edit {
+	return []body.Edit{body.Remove(bootstrap.FieldHost), body.Remove(bootstrap.FieldPort), body.Remove(bootstrap.FieldRoom), body.Remove(fieldKV)}
 }

@@ -120,7 +120,8 @@ func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
 		return nil, err
 	}
 	p.number, p.tried = number, tried
-	x.pickAll(p, tried)
+	in := x.pickAll(p, tried)
+	x.admit(rt, p, in, tried)
 	if err := x.judge(rt, p); err != nil {
 		p.release()
 		return nil, err
@@ -149,6 +150,7 @@ func (x *exchange) legsOf(rt *route) (*Plan, error) {
 		}
 	}
 	p.Decode = newCall(worker.Decode, 0)
+	p.Decode.units = x.sequences(rt)
 	p.local = x.mayBeLocal(rt, p)
 	if x.srv.fleet.Alone(x.query.model) && (x.several(rt) || x.local(p, 0)) {
 		p.Decode.fit = &worker.Fit{Class: worker.Class{Runtime: worker.VLLM}} // whoever has come since
@@ -205,7 +207,13 @@ func (p *Plan) release() {
 // choose has one leg's worker picked and counted. ask is room for the question.
 func (x *exchange) choose(c *call, items []body.Item, tried []worker.ID, ask *wire.Select) (err error) {
 	q := &x.query
-	*ask = wire.Select{Lease: c.lease, Model: q.model, Skip: tried, Fit: c.fit}
+	*ask = wire.Select{Lease: c.lease, Model: q.model, Skip: tried, Fit: c.fit, Units: int(c.units)}
+	if c.waits {
+		ask.Wait = x.srv.cfg.PD.AdmissionWait
+	}
+	if c.urgent {
+		ask.Priority = 1
+	}
 	if c.lease.Leg == worker.Encode {
 		// The same medium goes to the same encoder, whoever asks.
 		ask.Keys.Header = worker.HashKey(items[c.lease.Item].Hash)

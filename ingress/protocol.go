@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"net/http"
+	"slices"
 
 	"smg/worker"
 )
@@ -36,7 +37,7 @@ func (x *exchange) single(rt *route, r *http.Request, p *Plan) error {
 	c := p.Decode
 	q := request{path: rt.engine(), fields: upstreamFields(x.fields[:0], r.Header), body: x.query.bytes}
 	if rank := x.rankOf(c); rank.known {
-		q.body = x.query.body.Edit(rank.set(nil, fieldRank)...)
+		q.body = x.query.body.Edit(rank.set(slices.Clip(x.srv.foreign), fieldRank)...)
 	}
 	resp, err := c.send(&x.ctx, q)
 	if err != nil {

@@ -38,7 +38,11 @@ func (x *exchange) letGo(h *handoff, fields []engine.Field) {
 		abandoned()
 		return
 	}
-	q := engine.Request{Method: http.MethodPost, Path: abortPath, Fields: withoutRequestID(fields), Body: body}
+	if fields, err = srv.authorized(withoutRequestID(fields), w); err != nil {
+		abandoned()
+		return
+	}
+	q := engine.Request{Method: http.MethodPost, Path: abortPath, Fields: fields, Body: body}
 	srv.trailing.Go(func() {
 		ctx, cancel := context.WithTimeout(srv.life, letGoWait)
 		defer cancel()

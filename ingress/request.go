@@ -22,8 +22,13 @@ type query struct {
 	route  *route
 }
 
-// growBy is how much room a body without a declared length takes at a time.
-const growBy = 64 << 10
+const (
+	// growBy is how much room a body takes at first, unless it is smaller.
+	growBy = 64 << 10
+	// growth is by what its room is multiplied whenever it is full. So a client that
+	// declares much and sends little keeps little from others.
+	growth = 4
+)
 
 // read reads the body whole. It returns what it took from the budget, also on
 // error. Nothing is read, and no 100 Continue sent, before type, limits and budget
@@ -43,14 +48,16 @@ func (x *exchange) read(rt *route, r *http.Request) (b []byte, held int64, err e
 	if r.ContentLength > limit {
 		return refuse(tooLarge(limit, flag))
 	}
-	room := r.ContentLength
-	if room < 0 {
-		room = min(growBy, limit+1)
+	most := r.ContentLength
+	if most < 0 {
+		most = limit + 1
+	} else if most > x.srv.buffers.left.Load() {
+		return refuse(exhaustedBudget()) // before a byte of it is read
 	}
+	room := min(growBy, most)
 	for {
 		if !x.srv.buffers.reserve(room) {
-			return refuse(gatewayProblem(http.StatusServiceUnavailable, "buffer_budget_exhausted",
-				"the memory for request bodies is used up (--max-buffered-bytes-total): try again later"))
+			return refuse(exhaustedBudget())
 		}
 		held += room
 		larger := append(x.srv.buffers.get(held), b...)
@@ -65,8 +72,14 @@ func (x *exchange) read(rt *route, r *http.Request) (b []byte, held int64, err e
 		case whole:
 			return b, held, nil
 		}
-		room = min(held, limit+1-held)
+		room = min(held*(growth-1), most-held)
 	}
+}
+
+// exhaustedBudget refuses a body for which there is no memory.
+func exhaustedBudget() *problem {
+	return gatewayProblem(http.StatusServiceUnavailable, "buffer_budget_exhausted",
+		"the memory for request bodies is used up (--max-buffered-bytes-total): try again later")
 }
 
 // forsakenFor is how long a client may take to send a body that nobody reads.
@@ -93,6 +106,7 @@ func (x *exchange) fill(r *http.Request, b *[]byte, room int) (whole bool, err e
 		n, err := r.Body.Read((*b)[len(*b):room])
 		*b = (*b)[:len(*b)+n]
 		x.watch.progress()
+		x.watch.pace.came(n, owed(r, len(*b)))
 		switch {
 		case errors.Is(err, io.EOF):
 			return true, nil
@@ -100,12 +114,23 @@ func (x *exchange) fill(r *http.Request, b *[]byte, room int) (whole bool, err e
 			return false, x.unread(err)
 		}
 	}
-	return r.ContentLength > 0, nil
+	return int64(len(*b)) == r.ContentLength, nil
+}
+
+// owed is how much of a body is still to come when n bytes have; one of an unknown
+// length owes as much again.
+func owed(r *http.Request, n int) int64 {
+	if r.ContentLength < 0 {
+		return int64(n)
+	}
+	return r.ContentLength - int64(n)
 }
 
 // unread words why a body could not be read.
 func (x *exchange) unread(err error) error {
 	switch {
+	case x.watch.pace.slow.Load():
+		return gatewayProblem(http.StatusRequestTimeout, "request_body_stalled", "the request body comes too slowly: less than %d bytes in %v", x.srv.watcher.leastPiece(), x.srv.cfg.BodyStall)
 	case x.watch.stalled.Load():
 		return gatewayProblem(http.StatusRequestTimeout, "request_body_stalled", "nothing came of the request body for %v", x.srv.cfg.BodyStall)
 	case errors.Is(x.ctx.Err(), context.DeadlineExceeded):
@@ -134,7 +159,7 @@ func (x *exchange) parse(rt *route, r *http.Request, raw []byte) (err error) {
 	}
 	q.model, q.stream, q.route = q.body.Model(), q.body.Stream(), rt
 	x.srv.gather(x.mode, q, r.Header)
-	q.bytes = q.body.Normalize()
+	q.bytes = q.body.Edit(x.srv.foreign...)
 	if q.model == body.UnknownModel {
 		q.model = ""
 	}

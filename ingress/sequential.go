@@ -100,8 +100,8 @@ func (x *exchange) another(p *Plan, h *handoff) bool {
 	if h.params == nil || !p.Decode.unmet || x.srv.cfg.Retry.Attempts < 2 || x.elapsed()-h.since > maxGap || x.ctx.Err() != nil {
 		return false
 	}
-	c := &call{x: x, lease: x.srv.selector.Plan(), fit: worker.Like(h.prefill.class())}
-	c.lease.Leg = worker.Decode
+	c := x.anew(p.Decode)
+	c.fit, c.urgent = worker.Like(h.prefill.class()), true // prefill's KV is not kept for long
 	if err := x.choose(c, nil, append(slices.Clone(p.tried), p.Decode.pick.Worker.ID), new(wire.Select)); err != nil {
 		return false
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"smg/bootstrap"
+	"smg/ingress/body"
 	"smg/ingress/front"
 	"smg/wire"
 	"smg/worker"
@@ -37,6 +38,7 @@ type Deps struct {
 	// Loads is what engines report, each worker once; nil where nobody knows. It may take
 	// a moment, until ctx ends.
 	Loads func(ctx context.Context) []worker.Loads
+	Keys  Keys // nil: no worker has a key of its own
 
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
@@ -51,6 +53,7 @@ type Server struct {
 	fleet      Fleet
 	registrar  Registrar
 	selection  Selection
+	ring       Keys
 	log        *slog.Logger
 	now        func() time.Time
 	metrics    *metrics
@@ -59,6 +62,7 @@ type Server struct {
 	complaints complaints
 	encodeless atomic.Bool     // media go to prefill workers, see fallback
 	remote     sync.Once       // it was told that decode cannot compute prompts
+	crowded    sync.Once       // it was told that requests wait for decode workers
 	trailing   sync.WaitGroup  // calls that outlive their requests for a moment
 	life       context.Context //nolint:containedctx // of trailing calls: it ends with Run
 	end        context.CancelFunc
@@ -66,6 +70,7 @@ type Server struct {
 	deaf       sync.Map // worker.ID → epoch of a prefill process that cannot be told to let go
 	routes     map[string]*route
 	keyHeaders []string
+	foreign    []body.Edit // see foreignFields
 	reads      func(worker.Leg) wire.Reads
 	inputRooms sync.Pool // of *room
 	watcher    *watcher
@@ -90,7 +95,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		return nil, fmt.Errorf("registering the metrics of the API: %w", err)
 	}
 	s := &Server{
-		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar, selection: d.Selection,
+		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar, selection: d.Selection, ring: d.Keys,
 		log: d.Log, now: d.Now, metrics: m, reads: d.Reads, rooms: rooms, inputRooms: sync.Pool{New: func() any { return new(room) }},
 		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}), engineIDs: engineIDs{ask: d.MooncakeEngines, now: d.Now},
 		reported: d.Loads,
@@ -106,6 +111,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	}
 	s.buffers.left.Store(cfg.MaxBufferedBytes)
 	s.routes = s.routeTable()
+	s.foreign = foreignFields()
 	return s, nil
 }
 
@@ -159,7 +165,12 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer wg.Wait()
 	defer cut()
 	wg.Go(func() { s.watcher.run(base) })
-	checked := front.NewListener(l, front.Config{MaxHeadBytes: s.cfg.MaxHeaderBytes, WriteStall: s.cfg.WriteStall})
+	checked := front.NewListener(l, front.Config{
+		MaxHeadBytes: s.cfg.MaxHeaderBytes, WriteStall: s.cfg.WriteStall, TLS: s.cfg.TLS,
+		Insecure: func(client net.Addr, err error) {
+			s.log.Debug("no secure connection to a client", slog.String("client", client.String()), slog.Any("reason", err))
+		},
+	})
 	wg.Go(func() {
 		if err := checked.Run(base); err != nil {
 			s.log.Error("clients that leave are noticed late from now on", slog.Any("error", err))

@@ -12,14 +12,18 @@ const codeShed = "worker_overload_protection_shed"
 
 // Stages of a request at which it is shed.
 const (
-	stageSelection = "selection" // every worker was overloaded
-	stageDispatch  = "dispatch"  // the chosen one has become so since
+	stageSelection = "selection"    // every worker was overloaded
+	stageDispatch  = "dispatch"     // the chosen one has become so since
+	stageAdmission = "pd_admission" // no decode worker had room in time
 )
 
-// unplanned counts a plan that could not be made, if overload protection is why.
+// unplanned counts a plan that could not be made, if too much load is why.
 func (x *exchange) unplanned(p *problem) *problem {
-	if p.code == codeShed {
+	switch p.code {
+	case codeShed:
 		return x.shed(p, stageSelection)
+	case codeNoRoom:
+		return x.noRoom(p)
 	}
 	return p
 }

@@ -17,7 +17,7 @@ import (
 // sheds are the refusals that are counted, by stage.
 func (g *gateway) sheds() map[string]int {
 	all := map[string]int{}
-	for _, stage := range []string{stageSelection, stageDispatch} {
+	for _, stage := range []string{stageSelection, stageDispatch, stageAdmission} {
 		all[stage] = int(testutil.ToFloat64(g.metrics.sheds.WithLabelValues(stage)))
 	}
 	return all
@@ -35,7 +35,7 @@ func (g *gateway) shed(t *testing.T, r reply, stage string, says ...string) {
 	if got := r.header.Get("Retry-After"); got != "10" {
 		t.Errorf("Retry-After %q, want 10", got)
 	}
-	want := map[string]int{stageSelection: 0, stageDispatch: 0}
+	want := map[string]int{stageSelection: 0, stageDispatch: 0, stageAdmission: 0}
 	want[stage]++
 	if diff := cmp.Diff(want, g.sheds()); diff != "" {
 		t.Errorf("sheds (-want +got):\n%s", diff)
@@ -65,7 +65,7 @@ func TestGatewaySheds(t *testing.T) {
 		if got := r.header.Get("Retry-After"); got != "" {
 			t.Errorf("Retry-After %q", got)
 		}
-		if diff := cmp.Diff(map[string]int{stageSelection: 0, stageDispatch: 0}, g.sheds()); diff != "" {
+		if diff := cmp.Diff(map[string]int{stageSelection: 0, stageDispatch: 0, stageAdmission: 0}, g.sheds()); diff != "" {
 			t.Errorf("sheds (-want +got):\n%s", diff)
 		}
 	})
@@ -90,26 +90,42 @@ func TestGatewaySheds(t *testing.T) {
 	for _, kind := range []simhttp.Kind{simhttp.SGLang, simhttp.VLLM} {
 		t.Run("39_either_leg_"+string(kind), func(t *testing.T) {
 			for _, leg := range []string{"prefill", "decode"} {
-				d := startPD(t, kind, withRetries)
-				engines := map[string][]*simtest.Engine{"prefill": d.pd.Prefill, "decode": d.pd.Decode}[leg]
-				for _, e := range engines {
-					d.fleet.vetoed.Store(worker.IDOf(e.URL), true)
-				}
-				for _, e := range d.pd.All() {
-					if err := e.SetRules(t.Context()); err != nil {
-						t.Fatal(err)
-					}
-				}
-				r := d.do(chat(chatBody))
-				d.shed(t, r, stageDispatch, leg+" worker")
-				d.quiet(t)
-				for _, e := range d.pd.All() {
-					if got, err := e.Records(t.Context(), ""); err != nil || len(got) != 0 {
-						t.Errorf("%s was sent %d requests, %v", e.URL, len(got), err)
-					}
-				}
+				legSheds(t, kind, leg)
 			}
 		})
+	}
+}
+
+// TestDisaggSheds is the row of the failure matrix of a worker that has become overloaded
+// between the choice and the dispatch.
+func TestDisaggSheds(t *testing.T) {
+	for _, kind := range []simhttp.Kind{simhttp.SGLang, simhttp.VLLM} {
+		for _, leg := range []string{"prefill", "decode"} {
+			t.Run("F3_"+string(kind)+"_"+leg, func(t *testing.T) { legSheds(t, kind, leg) })
+		}
+	}
+}
+
+// legSheds has all workers of a leg become overloaded once one of them is chosen.
+func legSheds(t *testing.T, kind simhttp.Kind, leg string) {
+	t.Helper()
+	d := startPD(t, kind, withRetries)
+	engines := map[string][]*simtest.Engine{"prefill": d.pd.Prefill, "decode": d.pd.Decode}[leg]
+	for _, e := range engines {
+		d.fleet.vetoed.Store(worker.IDOf(e.URL), true)
+	}
+	for _, e := range d.pd.All() {
+		if err := e.SetRules(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := d.do(chat(chatBody))
+	d.shed(t, r, stageDispatch, leg+" worker")
+	d.quiet(t)
+	for _, e := range d.pd.All() {
+		if got, err := e.Records(t.Context(), ""); err != nil || len(got) != 0 {
+			t.Errorf("%s was sent %d requests, %v", e.URL, len(got), err)
+		}
 	}
 }
 

@@ -32,6 +32,8 @@ type legCard struct {
 	Conflicts []string       `json:"conflicts,omitempty"` // workers that are never chosen, and why
 	Degraded  bool           `json:"degraded"`
 	Leases    int            `json:"leases"`
+	Waiting   int            `json:"waiting_requests"`               // of this ingress, for a worker with room
+	MaxRooms  *int           `json:"max_rooms_per_worker,omitempty"` // where workers are bounded; 0 is as many as each one reports
 	Healthy   int            `json:"healthy_workers"`
 	Total     int            `json:"total_workers"`
 	Selectors []selectorCard `json:"selectors"`
@@ -56,7 +58,10 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 	}
 	fleet := s.fleet.Workers()
 	for _, l := range s.selection.Status() {
-		c := legCard{Leg: l.Leg.String(), Policy: l.Policy, Degraded: l.Degraded, Leases: l.Leases, Selectors: []selectorCard{}}
+		c := legCard{Leg: l.Leg.String(), Policy: l.Policy, Degraded: l.Degraded, Leases: l.Leases, Waiting: l.Waiting, Selectors: []selectorCard{}}
+		if l.Leg == worker.Decode {
+			c.MaxRooms = &s.cfg.PD.MaxRooms
+		}
 		for _, m := range fleet {
 			if m.Spec.Leg == l.Leg {
 				c.Total++

@@ -22,7 +22,7 @@ func TestStatus(t *testing.T) {
 				Leg: worker.Prefill, Policy: "cache_aware", Leases: 2,
 				Replicas: []worker.ReplicaStatus{{ID: 1<<63 + 1, Local: true}, {ID: 1<<63 + 2, Excluded: true}},
 			},
-			{Leg: worker.Decode, Degraded: true},
+			{Leg: worker.Decode, Degraded: true, Waiting: 5},
 		}}
 	}))
 	for i, leg := range []worker.Leg{worker.Prefill, worker.Decode, worker.Decode} {
@@ -34,9 +34,9 @@ func TestStatus(t *testing.T) {
 	}
 	g.fleet.workers[1].Spec.KVConnector = worker.MooncakeConnector
 	g.fleet.workers[2].Spec.Conflict = "two of a kind"
-	const legs = `"legs":[{"leg":"prefill","policy":"cache_aware","protocols":["vllm with NixlConnector"],"degraded":false,"leases":2,"healthy_workers":1,"total_workers":1,` +
+	const legs = `"legs":[{"leg":"prefill","policy":"cache_aware","protocols":["vllm with NixlConnector"],"degraded":false,"leases":2,"waiting_requests":0,"healthy_workers":1,"total_workers":1,` +
 		`"selectors":[{"id":"9223372036854775809","local":true,"excluded":false},{"id":"9223372036854775810","local":false,"excluded":true}]},` +
-		`{"leg":"decode","protocols":["sglang","vllm with MooncakeConnector"],"conflicts":["http://d:2: two of a kind"],"degraded":true,"leases":0,"healthy_workers":1,"total_workers":2,"selectors":[]}]}`
+		`{"leg":"decode","protocols":["sglang","vllm with MooncakeConnector"],"conflicts":["http://d:2: two of a kind"],"degraded":true,"leases":0,"waiting_requests":5,"max_rooms_per_worker":0,"healthy_workers":1,"total_workers":2,"selectors":[]}]}`
 	for _, tt := range []struct {
 		name            string
 		ready, draining bool

@@ -38,6 +38,7 @@ type watch struct {
 	steps   atomic.Uint32
 	waits   atomic.Uint32
 	stalled atomic.Bool
+	pace    pace
 
 	// Of the sweep alone.
 	sweeps    int
@@ -169,6 +170,8 @@ func (wa *watcher) look(w *watch, now time.Time) {
 	switch {
 	case waits == uploading && w.ctx.Err() != nil:
 		// Nothing but a deadline ends a read.
+		w.release((*http.ResponseController).SetReadDeadline)
+	case waits == uploading && w.pace.look(wa, now):
 		w.release((*http.ResponseController).SetReadDeadline)
 	case waits == uploading && still >= wa.readStall:
 		w.stalled.Store(true)

@@ -148,7 +148,6 @@ func TestGatewayWorkers(t *testing.T) {
 			{"too_many_labels", with(`"labels":` + string(labels)), Regular, 400, codeBadRequest, "4097 labels, more than 4096: send fewer"},
 			{"long_label", with(`"labels":{"a":"` + strings.Repeat("x", wire.MaxString+1) + `"}`), Regular, 400, codeBadRequest, "4097 bytes, more than 4096: send fewer or shorter"},
 			{"empty_alias", with(`"models":[{"id":"m","aliases":[""]}]`), Regular, 400, codeBadRequest, "aliases is empty"},
-			{"api_key", with(`"api_key":"secret-key"`), Regular, 400, codeBadRequest, "leave it out"},
 			{"port_0", with(`"worker_type":"prefill","bootstrap_port":0`), PD, 400, codeBadRequest, "1..65535: leave it out"},
 			{"port_65536", with(`"worker_type":"prefill","bootstrap_port":65536`), PD, 400, codeBadRequest, "1..65535"},
 			{"port_type", with(`"worker_type":"prefill","bootstrap_port":"9"`), PD, 422, "", "bootstrap_port must be a whole number"},

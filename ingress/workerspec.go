@@ -123,9 +123,6 @@ func (q *workerRequest) spec(mode Mode) (*worker.Spec, error) {
 	if !slices.Contains(mode.Legs(), leg) {
 		return nil, badWorker("worker_type %s has no place in this gateway, which has %s workers: start it with other workers, or send another worker_type", leg, legsOf(mode))
 	}
-	if q.APIKey != nil && *q.APIKey != "" {
-		return nil, badWorker("api_key: keys of single workers are not supported yet: leave it out")
-	}
 	for _, add := range []func(*worker.Spec) error{q.addModels, q.addBootstrap, q.addLimits} {
 		if err := add(s); err != nil {
 			return nil, err

@@ -18,7 +18,7 @@ import (
 // gate is a prober that answers when it is opened.
 type gate chan struct{}
 
-func (g gate) Health(ctx context.Context, _, _ string) error {
+func (g gate) Health(ctx context.Context, _ *worker.Spec, _ string) error {
 	select {
 	case <-g:
 		return nil

@@ -94,6 +94,7 @@ func (s *Service) add(specs ...*worker.Spec) {
 			k.first = s.first(worker.WorkerKey(spec.ID))
 			s.agenda.add(k)
 			k.spec = spec
+			k.Registered(spec.RegisteredAt)
 			s.join(k)
 			if rec, ok := s.registry.Record(spec.ID); ok {
 				k.Hear(rec)
@@ -102,6 +103,7 @@ func (s *Service) add(specs ...*worker.Spec) {
 		} else {
 			s.grouped = false
 			if !k.spec.RegisteredAt.Equal(spec.RegisteredAt) {
+				k.Registered(spec.RegisteredAt)
 				s.tell(k.Replaced(s.now()))
 				s.book.Replaced(spec.ID)
 			}
@@ -244,7 +246,7 @@ func (s *Service) look() {
 func (s *Service) probe(ctx context.Context, k *keeping, epoch uint64, spec *worker.Spec) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Keeper.Health.Timeout)
 	defer cancel()
-	err := s.prober.Health(ctx, spec.Base(), s.cfg.Endpoint)
+	err := s.prober.Health(ctx, spec, s.cfg.Endpoint)
 	f := worker.Finding{OK: err == nil, Refused: errors.Is(err, syscall.ECONNREFUSED), Moves: moves(spec)}
 	if f.OK {
 		f.Process = s.process(ctx, spec)

@@ -1,6 +1,8 @@
 package legs
 
 import (
+	"time"
+
 	"smg/bus"
 	"smg/wire"
 	"smg/worker"
@@ -21,6 +23,9 @@ func (s *Service) subscribe(subs *bus.Subscriptions) error {
 
 // answer is Select for an ingress in another process.
 func (s *Service) answer(ask *wire.Select) *wire.Reply {
+	if ask.Wait > 0 {
+		return s.answerLater(ask)
+	}
 	pick, err := s.Select(ask)
 	return &wire.Reply{Lease: ask.Lease, Replica: s.cfg.Replica, Pick: pick, Err: wire.ErrorOf(err)}
 }
@@ -31,6 +36,12 @@ func (s *Service) onLeases(b *worker.Batch) {
 	if s.recorder != nil {
 		s.recorder.Leases(b, now)
 	}
+	s.leaveQueue(b)
+	s.foldLeases(b, now)
+	s.serveQueue(now)
+}
+
+func (s *Service) foldLeases(b *worker.Batch, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events = s.fold.Apply(b, now, s.events[:0])

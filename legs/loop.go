@@ -58,6 +58,7 @@ func (s *Service) step(ctx context.Context, probing *sync.WaitGroup, late bool) 
 	s.ranking.Tick(now, late)
 	s.book.Tick(now)
 	s.tick(true)
+	s.tickQueue(now)
 	if s.recorder != nil {
 		s.recorder.Fleet(s.registry.Workers(), now)
 	}

@@ -13,6 +13,10 @@ import (
 var (
 	activeDesc = prometheus.NewDesc("smg_selector_requests_active",
 		"Calls in flight at a worker, of all ingresses, as this selector counts them.", []string{"worker"}, nil)
+	roomsDesc = prometheus.NewDesc("smg_selector_rooms_active",
+		"Sequences of the calls in flight at a decode worker, of all ingresses, as this selector counts them.", []string{"worker"}, nil)
+	waitingDesc = prometheus.NewDesc("smg_selector_requests_waiting",
+		"Requests that wait at this selector for a worker with room.", []string{"leg"}, nil)
 	keysDesc = prometheus.NewDesc("smg_worker_routing_keys_active",
 		"Different routing keys among the calls in flight at a worker, of all ingresses.", []string{"worker"}, nil)
 	healthDesc = prometheus.NewDesc("smg_worker_health",
@@ -82,7 +86,7 @@ func export(reg prometheus.Registerer, s *Service) error {
 
 // Describe implements [prometheus.Collector].
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{activeDesc, keysDesc, healthDesc, breakerDesc, overloadedDesc, poolDesc} {
+	for _, d := range []*prometheus.Desc{activeDesc, roomsDesc, waitingDesc, keysDesc, healthDesc, breakerDesc, overloadedDesc, poolDesc} {
 		ch <- d
 	}
 	for _, g := range engineGauges {
@@ -97,15 +101,18 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	page := scrape{ch: ch, models: &c.models, shown: map[string]bool{}, overloaded: map[string]float64{}, pools: map[poolLabels]float64{}}
+	page := scrape{ch: ch, models: &c.models, shown: map[string]bool{}, waiting: map[string]float64{}, overloaded: map[string]float64{}, pools: map[poolLabels]float64{}}
 	lost := make([][]gone, len(c.legs))
 	for i, s := range c.legs {
 		var loads map[worker.ID]*engineLoad
 		loads, lost[i] = s.exported()
 		for _, w := range s.registry.Workers() {
 			if w.Spec.Leg == s.cfg.Leg {
-				page.worker(w, loads[w.Spec.ID])
+				page.worker(w, loads[w.Spec.ID], s.cfg.Rooms.Bound)
 			}
+		}
+		if s.cfg.Rooms.Bound {
+			page.waiting[s.cfg.Leg.String()] += float64(s.queue.waiting())
 		}
 	}
 	for _, workers := range lost {
@@ -148,6 +155,7 @@ type scrape struct {
 	ch         chan<- prometheus.Metric
 	models     *labelled
 	shown      map[string]bool // URLs of workers
+	waiting    map[string]float64
 	overloaded map[string]float64
 	pools      map[poolLabels]float64
 }
@@ -158,8 +166,8 @@ func (p *scrape) gauge(d *prometheus.Desc, v float64, labels ...string) {
 	p.ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 }
 
-// worker shows a worker that is registered.
-func (p *scrape) worker(w *worker.Worker, load *engineLoad) {
+// worker shows a worker that is registered, with its rooms if they are bounded.
+func (p *scrape) worker(w *worker.Worker, load *engineLoad, rooms bool) {
 	url := w.Spec.URL
 	if p.shown[url] {
 		return
@@ -173,6 +181,9 @@ func (p *scrape) worker(w *worker.Worker, load *engineLoad) {
 		vetoed = 1
 	}
 	p.gauge(activeDesc, float64(w.Load.Active()), url)
+	if rooms {
+		p.gauge(roomsDesc, float64(w.Load.Rooms()), url)
+	}
 	p.gauge(keysDesc, float64(w.Load.Keys()), url)
 	p.gauge(healthDesc, health, url)
 	p.gauge(breakerDesc, float64(w.Record.Breaker), url)
@@ -205,6 +216,9 @@ func (p *scrape) count(s *worker.Spec, workers, vetoed float64) {
 func (p *scrape) totals() {
 	for l, n := range p.pools {
 		p.gauge(poolDesc, n, l.workerType, l.mode, l.model)
+	}
+	for leg, n := range p.waiting {
+		p.gauge(waitingDesc, n, leg)
 	}
 	for model, n := range p.overloaded {
 		p.gauge(overloadedDesc, n, model)

@@ -62,7 +62,7 @@ func TestPollsFollowTheKeeper(t *testing.T) {
 			} else {
 				others = append(others, w)
 			}
-			s.registry.Install(worker.Record{Worker: w.ID, Epoch: 1, Term: 1, Keeper: other, Seq: 1, Status: worker.Ready})
+			s.registry.Install(worker.Record{Worker: w.ID, Epoch: uint64(s.begun.UnixMilli()), Term: 1, Keeper: other, Seq: 1, Status: worker.Ready})
 		}
 		s.come(append(mine, others...)...)
 		for range 25 {

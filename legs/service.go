@@ -21,7 +21,7 @@ import (
 
 // Prober asks a worker whether it is well. It is safe for concurrent use.
 type Prober interface {
-	Health(ctx context.Context, url, endpoint string) error
+	Health(ctx context.Context, s *worker.Spec, endpoint string) error
 }
 
 // Identifier is a [Prober] that can tell the processes behind a worker's URL apart. It
@@ -40,6 +40,7 @@ type Config struct {
 	Policy   policy.Config
 	Keeper   worker.KeeperConfig
 	Loads    LoadConfig
+	Rooms    Rooms
 	Endpoint string // path of the health probe
 
 	// Settle is how long a new replica listens before it answers: [worker.Settle],
@@ -81,6 +82,7 @@ type Service struct {
 	outcomes  *outcomes
 	keySeed   maphash.Seed // of shown keys
 	pins      *sharing     // nil if nobody else is told
+	queue     *queue
 
 	probes  chan struct{} // bounds the probes under way
 	poke    chan struct{} // holds one: a worker is due to be probed, the loop need not wait
@@ -130,7 +132,10 @@ func New(cfg Config, d Deps) (*Service, error) {
 		keepers: map[worker.ID]*keeping{}, agenda: agenda{base: d.Now()}, gone: map[worker.ID]gone{},
 		probes: make(chan struct{}, maxProbes), poke: make(chan struct{}, 1),
 		lanes: newLanes(), turned: make(chan struct{}, 1), newsDue: stoppedTimer(),
-		asked: sync.Pool{New: func() any { return new(asked) }}, keySeed: maphash.MakeSeed(),
+		asked: sync.Pool{New: func() any { return new(asked) }}, keySeed: maphash.MakeSeed(), queue: newQueue(),
+	}
+	if cfg.Rooms.Bound {
+		s.registry.Bound(cfg.Rooms.Most)
 	}
 	s.identify = func(context.Context, *worker.Spec) (worker.Process, error) { return worker.Process{}, nil }
 	if i, ok := d.Prober.(Identifier); ok {
@@ -179,9 +184,9 @@ type asked struct {
 	seen policy.Shortlist
 }
 
-// Select picks a worker and counts the ask's lease on it. The error is
-// wire.ErrSelectionUnavailable while the replica is not ready, or one of package
-// worker's Err values, possibly wrapped.
+// Select picks a worker and counts the ask's lease on it. It does not wait: see Enqueue.
+// The error is wire.ErrSelectionUnavailable while the replica is not ready, or one of
+// package worker's Err values, possibly wrapped.
 func (s *Service) Select(ask *wire.Select) (wire.Pick, error) {
 	if !s.ready.Load() {
 		return wire.Pick{}, wire.ErrSelectionUnavailable
@@ -190,6 +195,12 @@ func (s *Service) Select(ask *wire.Select) (wire.Pick, error) {
 	if now.IsZero() {
 		now = s.now()
 	}
+	return s.pick(ask, now, false)
+}
+
+// pick is Select for an ask that waits, or for one that does not and must not pass
+// those.
+func (s *Service) pick(ask *wire.Select, now time.Time, waited bool) (wire.Pick, error) {
 	key := ask.Keys.Counted()
 	pool := s.registry.Pool(s.cfg.Leg, ask.Model)
 	if pool == nil {
@@ -197,6 +208,10 @@ func (s *Service) Select(ask *wire.Select) (wire.Pick, error) {
 		return s.told(ask, ask.Model, wire.Pick{}, worker.ErrNoWorkers, now)
 	}
 	name, p := s.book.For(pool.Model())
+	if !waited && s.queue.waits(pool.Model(), ask.Priority) {
+		s.decisions.note(ask, now, &chosen{model: pool.Model(), policy: name, key: key, err: worker.ErrFull}, &policy.Shortlist{})
+		return s.told(ask, pool.Model(), wire.Pick{}, worker.ErrFull, now)
+	}
 	a := s.asked.Get().(*asked)
 	defer func() {
 		a.Request = policy.Request{} // keep no prompt
@@ -204,7 +219,7 @@ func (s *Service) Select(ask *wire.Select) (wire.Pick, error) {
 		s.asked.Put(a)
 	}()
 	a.Request = policy.Request{
-		Ask:      worker.Ask{Lease: ask.Lease, Key: worker.Scoped(ask.Model, key), Skip: ask.Skip, Fit: ask.Fit, Now: now},
+		Ask:      worker.Ask{Lease: ask.Lease, Key: worker.Scoped(ask.Model, key), Units: ask.Units, Skip: ask.Skip, Fit: ask.Fit, Now: now},
 		Keys:     ask.Keys,
 		Target:   ask.Target,
 		Text:     ask.Text,
@@ -216,6 +231,9 @@ func (s *Service) Select(ask *wire.Select) (wire.Pick, error) {
 	s.hide(&a.Request)
 	c := chosen{model: pool.Model(), policy: name, key: key}
 	c.Decision, c.err = p.Pick(&a.Request, pool)
+	if waited && isFull(c.err) {
+		return wire.Pick{}, c.err // which is no news
+	}
 	s.decisions.note(ask, now, &c, &a.seen)
 	if c.err != nil {
 		return s.told(ask, pool.Model(), wire.Pick{}, c.err, now)

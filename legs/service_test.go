@@ -29,7 +29,8 @@ type prober struct {
 	asked map[string]int
 }
 
-func (p *prober) Health(_ context.Context, url, _ string) error {
+func (p *prober) Health(_ context.Context, w *worker.Spec, _ string) error {
+	url := w.Base()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.asked == nil {

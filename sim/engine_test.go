@@ -288,8 +288,8 @@ func TestWindow(t *testing.T) {
 		submit(t, e, 0, Request{PromptTokens: 4, OutputTokens: 4})
 	}
 	e.Step(0)
-	if l := e.Loads(0); l.Running != 1 || l.Waiting != 2 {
-		t.Errorf("running %d, waiting %d; want 1, 2", l.Running, l.Waiting)
+	if l := e.Loads(0); l.Running != 1 || l.Waiting != 2 || l.MaxRunning != 1 {
+		t.Errorf("running %d of %d, waiting %d; want 1 of 1, 2", l.Running, l.MaxRunning, l.Waiting)
 	}
 	if e.Flush() {
 		t.Error("flush of a busy engine went through")

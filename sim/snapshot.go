@@ -60,6 +60,9 @@ func (e *Engine) Loads(now time.Duration) Loads {
 		TransferSpeed:         e.lastSpeed,
 		Totals:                e.totals,
 	}
+	if n := e.limit(); n > 0 {
+		l.MaxRunning = n
+	}
 	for _, s := range e.running {
 		if !s.decoding() {
 			l.WaitingUncachedTokens += s.remaining()

@@ -227,6 +227,10 @@ func recordings() []recording {
 				Matched: 1 << 33,
 			},
 		}},
+		{name: "reply-sealed-key", codec: replyCodec, want: &Reply{
+			Lease: worker.LeaseID{Incarnation: 1, Plan: 1}, Replica: 1,
+			Pick: Pick{Worker: &worker.Spec{ID: testID(1), URL: "http://10.0.0.1:8000", SealedKey: []byte("\x00sealed\xff")}},
+		}},
 		{name: "reply-queued", codec: replyCodec, want: &Reply{Lease: worker.LeaseID{Incarnation: 1, Plan: 1}, Replica: 1, Queued: true}},
 		{name: "reply-mismatch", codec: replyCodec, want: &Reply{
 			Lease: worker.LeaseID{Incarnation: 1, Plan: 1}, Replica: 1,

@@ -18,7 +18,8 @@ type Reply struct {
 	Replica worker.ReplicaID // that answers
 	// Pick is the zero Pick when Err or Queued is set. Of its worker travels what a call
 	// needs: ID, URL, Leg, Mode, Runtime, the bootstrap address, what KV is handed over
-	// by (KVConnector, KVEngineID), the rank, the group's label, and the first model's id.
+	// by (KVConnector, KVEngineID), the rank, the group's label, the sealed key, and the first
+	// model's id.
 	Pick Pick
 	Err  *Error // why there is no pick, or nil
 	// Queued says that there is neither yet: see [ErrQueued].
@@ -90,6 +91,7 @@ func (e *replyEncoder) fillPick(p *Pick) {
 	m.DpRank = uint32(w.DPRank)
 	m.BaseUrl = w.BaseURL
 	m.PairGroup = w.Labels[worker.GroupLabel]
+	m.SealedKey = w.SealedKey
 }
 
 // DecodeReply reads a reply and keeps nothing of data. A worker of a leg or a mode
@@ -148,6 +150,8 @@ func checkPick(p *Pick) error {
 		return fmt.Errorf("unknown %s", w.Leg)
 	case w.Mode > worker.GRPC:
 		return fmt.Errorf("unknown connection mode %d", uint8(w.Mode))
+	case len(w.SealedKey) > MaxString:
+		return fmt.Errorf("the sealed key has %d bytes, more than %d", len(w.SealedKey), MaxString)
 	}
 	return errors.Join(
 		checkString("the URL", w.URL, MaxString),
@@ -214,6 +218,9 @@ func decodePick(m *wirepb.Pick) (Pick, error) {
 		DPSize:        int(m.DpSize),
 		DPRank:        int(m.DpRank),
 		BaseURL:       m.BaseUrl,
+	}
+	if len(m.SealedKey) > 0 {
+		w.SealedKey = m.SealedKey
 	}
 	if m.PairGroup != "" {
 		w.Labels = map[string]string{worker.GroupLabel: m.PairGroup}

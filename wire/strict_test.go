@@ -283,6 +283,7 @@ func TestDecodeReplyIsStrict(t *testing.T) {
 			m.Error.Classes = []*wirepb.Class{{Group: long}}
 		}, "the group has 4097"},
 		{"matched", func(m *wirepb.Reply) { m.Pick.Matched = 1 << 63 }, "tokens that match"},
+		{"sealed key", func(m *wirepb.Reply) { m.Pick.SealedKey = make([]byte, MaxString+1) }, "sealed key has 4097"},
 		{"pair group", func(m *wirepb.Reply) { m.Pick.PairGroup = long }, "pair group has"},
 		{"rank", func(m *wirepb.Reply) { m.Pick.DpRank = 1 }, "rank 1 of 0"},
 		{"no worker", func(m *wirepb.Reply) { m.Pick.Worker = nil }, "id has 0 bytes"},

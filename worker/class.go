@@ -78,13 +78,9 @@ func Like(c Class) *Fit {
 	return f
 }
 
-// Why nobody was picked although somebody is available.
-var (
-	// ErrMismatch: nobody who is available fits.
-	ErrMismatch = errors.New("no worker that is available fits the other leg's")
-	// ErrFull: everybody who is available has as many calls as it may have.
-	ErrFull = errors.New("every worker has as many requests as it takes")
-)
+// ErrMismatch is why nobody was picked although somebody is available: nobody who is
+// fits.
+var ErrMismatch = errors.New("no worker that is available fits the other leg's")
 
 // Mismatch is the [ErrMismatch] that says whom there is.
 type Mismatch struct{ Classes []Class }

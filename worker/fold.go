@@ -45,18 +45,26 @@ type call struct {
 	id     LeaseID
 	load   *Load
 	tokens int64
-	key    uint64 // counted in load.sharing
-	at     int64  // of the grant, or of the start that gave credit
+	at     int64 // of the grant, or of the start that gave credit
 
 	prev, next *call // grants: neighbours in the list
 	stream     *stream
 	pos        int    // open: index in stream.open[quarter]
 	seen       uint64 // open: number of the last beat that listed it
 
-	probe    bool // counted in load.probes
+	marks
 	headed   bool // its good head has been reported
 	credited bool // open: its tokens are in the ledger as of at
 }
+
+// marks are what a call counts at its worker beside itself.
+type marks struct {
+	key   uint64 // in load.sharing
+	extra int64  // units beyond the first, in load.extra
+	probe bool   // in load.probes
+}
+
+func marksOf(l *Lease) marks { return marks{l.Key, max(0, int64(l.Units)-1), l.Probe} }
 
 // spareCalls bounds the memory that is kept for reuse after a peak.
 const spareCalls = 1 << 14
@@ -114,7 +122,11 @@ func (f *Fold) Reported(id ID, polledAt time.Time) {
 // the call, or until [GrantLife] has passed. A second grant of an id replaces the
 // first; one whose lease is open already counts nothing. load is the counter of
 // l.Worker.
-func (f *Fold) Grant(l Lease, load *Load, now time.Time) {
+func (f *Fold) Grant(l Lease, load *Load, now time.Time) { f.grant(l, load, 0, now) }
+
+// grant is Grant, unless the worker would then have more sequences than most, if that
+// is not 0: then nothing is counted, and it is false.
+func (f *Fold) grant(l Lease, load *Load, most int64, now time.Time) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	t := f.instant(now)
@@ -125,7 +137,7 @@ func (f *Fold) Grant(l Lease, load *Load, now time.Time) {
 		c = f.newCall(l.ID)
 		f.calls[key] = c
 	case c.stream != nil:
-		return
+		return true
 	default:
 		f.ungrant(c)
 		f.uncount(c)
@@ -133,13 +145,39 @@ func (f *Fold) Grant(l Lease, load *Load, now time.Time) {
 	if load.dropped {
 		load = f.load(l.Worker)
 	}
-	f.count(c, load, l.Key, l.Probe)
+	if !load.fits(max(1, int64(l.Units)), most) {
+		f.forget(c)
+		return false
+	}
+	f.count(c, load, marksOf(&l))
 	c.tokens, c.at = max(0, l.Tokens), t
 	load.granted = load.granted.plus(sum{1, c.tokens})
 	load.settleCredit()
 	last := f.grants.prev
 	c.prev, c.next = last, &f.grants
 	last.next, f.grants.prev = c, c
+	return true
+}
+
+// Holds says whether a lease is open.
+func (f *Fold) Holds(id LeaseID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := f.calls[id.key()]
+	return c != nil && c.stream != nil
+}
+
+// Hears says whether an ingress of this incarnation has been heard, and not been silent
+// since.
+func (f *Fold) Hears(incarnation uint64) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range f.streams {
+		if s.incarnation == incarnation && !s.silent {
+			return true
+		}
+	}
+	return false
 }
 
 // instant is now on the fold's clock, which never goes back.
@@ -193,11 +231,14 @@ func (f *Fold) forget(c *call) {
 }
 
 // count puts a call on a counter.
-func (f *Fold) count(c *call, l *Load, key uint64, probe bool) {
-	c.load, c.key, c.probe = l, key, probe
+func (f *Fold) count(c *call, l *Load, m marks) {
+	c.load, c.marks = l, m
 	l.active.Add(1)
-	l.share(key, 1)
-	if probe {
+	if m.extra > 0 {
+		l.extra.Add(m.extra)
+	}
+	l.share(m.key, 1)
+	if m.probe {
 		l.probes.Add(1)
 	}
 }
@@ -207,6 +248,9 @@ func (f *Fold) uncount(c *call) {
 	l := c.load
 	f.freeSlot(c)
 	l.active.Add(-1)
+	if c.extra > 0 {
+		l.extra.Add(-c.extra)
+	}
 	l.share(c.key, -1)
 	c.load = nil
 	f.settle(l)

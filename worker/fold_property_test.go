@@ -307,7 +307,7 @@ func playAll(from, n uint64, m mutation) (uint64, map[string]int) {
 
 // TestFoldProperty runs 3 replicas and 2 ingresses over a faulty bus against the
 // truth: within 5 s of the last fault counts are exact; they are never negative and
-// count nobody twice; at rest no grant and no credit is left; half-open workers do
+// count nobody and no unit twice; at rest no grant and no credit is left; half-open workers do
 // not get stuck; each worker has one keeper. -fold.seeds runs more of them.
 func TestFoldProperty(t *testing.T) {
 	n := uint64(200)
@@ -323,7 +323,7 @@ func TestFoldProperty(t *testing.T) {
 	seed, total := playAll(*propertyFrom, n, mutation{})
 	t.Logf("over %d seeds: %v", n, total)
 	if seed == 0 {
-		for _, what := range []string{"requests", "hedges", "late replies", "degraded", "probes", "takeovers", "breaker changes", "late loops", "credit checks"} {
+		for _, what := range []string{"requests", "hedges", "late replies", "degraded", "probes", "takeovers", "breaker changes", "late loops", "credit checks", "batches"} {
 			if total[what] == 0 {
 				t.Errorf("no %s in any run", what)
 			}
@@ -349,6 +349,7 @@ func TestFoldPropertyNotices(t *testing.T) {
 		{"lower_records_are_not_answered", mutation{plainTerm: true}},
 		{"reports_have_no_age", mutation{ageless: true}},
 		{"unreached_calls_keep_their_credit", mutation{keepBack: true}},
+		{"beats_say_nothing_of_units", mutation{unitless: true}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

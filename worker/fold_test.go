@@ -77,6 +77,59 @@ func TestFoldGrants(t *testing.T) {
 	}
 }
 
+// TestFoldRooms: a lease counts as many rooms as it has units, wherever it is heard of.
+func TestFoldRooms(t *testing.T) {
+	w := IDOf("http://a")
+	s := &testStream{ingress: "i", incarnation: 7}
+	lease := func(plan uint64, units int) Lease { return Lease{ID: s.id(plan), Worker: w, Units: units} }
+	start := func(plan uint64, units int) *Batch {
+		return s.batch(Entry{Kind: EntryStart, Lease: lease(plan, units)})
+	}
+	cases := []struct {
+		name          string
+		do            func(f *Fold)
+		active, rooms int
+	}{
+		{"none said is one", func(f *Fold) { f.Grant(lease(1, 0), f.Load(w), at(0)) }, 1, 1},
+		{"a grant", func(f *Fold) { f.Grant(lease(1, 8), f.Load(w), at(0)) }, 1, 8},
+		{"a start replaces the grant's", func(f *Fold) {
+			f.Grant(lease(1, 8), f.Load(w), at(0))
+			f.Apply(start(1, 3), at(ms), nil)
+		}, 1, 3},
+		{"a beat brings what was not heard", func(f *Fold) {
+			f.Apply(s.beat(s.id(1).Quarter(), 1, lease(1, 5)), at(0), nil)
+		}, 1, 5},
+		{"a beat mends what was heard", func(f *Fold) {
+			f.Apply(start(1, 2), at(0), nil)
+			f.Apply(s.beat(s.id(1).Quarter(), 1, lease(1, 5)), at(ms), nil)
+		}, 1, 5},
+		{"an end", func(f *Fold) {
+			f.Apply(start(1, 8), at(0), nil)
+			f.Apply(start(2, 2), at(0), nil)
+			f.Apply(s.batch(s.end(1, Success, false)), at(ms), nil)
+		}, 1, 2},
+		{"a grant's life", func(f *Fold) {
+			f.Grant(lease(1, 8), f.Load(w), at(0))
+			f.Tick(at(GrantLife+ms), false)
+		}, 0, 0},
+		{"a silent ingress", func(f *Fold) {
+			f.Apply(start(1, 8), at(0), nil)
+			f.Tick(at(IngressSilent+ms), false)
+		}, 0, 0},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			f := NewFold()
+			l := f.Load(w)
+			s.seq = 0
+			c.do(f)
+			if l.Active() != c.active || l.Rooms() != c.rooms {
+				t.Errorf("%d calls with %d rooms, want %d with %d", l.Active(), l.Rooms(), c.active, c.rooms)
+			}
+		})
+	}
+}
+
 func TestFoldStream(t *testing.T) {
 	w := IDOf("http://a")
 	newStream := func() *testStream { return &testStream{ingress: "i", incarnation: 7} }

@@ -14,8 +14,8 @@ func (h *harness) live(r *replicaNode) bool {
 // checkSigns holds at any time.
 func (h *harness) checkSigns(r *replicaNode) {
 	for w, l := range r.loads {
-		if l.Active() < 0 || l.Probes() < 0 || l.Credit() < 0 || l.Sent() < 0 || l.Keys() < 0 {
-			h.violate("negative", "%s worker %d: active %d, probes %d, credit %d, sent %d, keys %d", r.name, w, l.Active(), l.Probes(), l.Credit(), l.Sent(), l.Keys())
+		if l.Active() < 0 || l.Probes() < 0 || l.Credit() < 0 || l.Sent() < 0 || l.Keys() < 0 || l.Rooms() < l.Active() {
+			h.violate("negative", "%s worker %d: active %d, rooms %d, probes %d, credit %d, sent %d, keys %d", r.name, w, l.Active(), l.Rooms(), l.Probes(), l.Credit(), l.Sent(), l.Keys())
 		}
 	}
 }
@@ -23,8 +23,8 @@ func (h *harness) checkSigns(r *replicaNode) {
 // checkSums recounts a fold from its calls.
 func (h *harness) checkSums(r *replicaNode) {
 	type sums struct {
-		active, probes, keyed, keys int
-		granted, credit             sum
+		active, rooms, probes, keyed, keys int
+		granted, credit                    sum
 	}
 	got, want := map[ID]sums{}, map[ID]sums{}
 	keys := map[ID]map[uint64]bool{}
@@ -32,6 +32,7 @@ func (h *harness) checkSums(r *replicaNode) {
 	for _, c := range r.fold.calls {
 		s := want[c.load.id]
 		s.active++
+		s.rooms += 1 + int(c.extra)
 		if c.key != 0 {
 			s.keyed++
 			if keys[c.load.id] == nil {
@@ -62,7 +63,7 @@ func (h *harness) checkSums(r *replicaNode) {
 		for _, n := range l.sharing {
 			keyed += n
 		}
-		got[id] = sums{l.Active(), l.Probes(), keyed, l.Keys(), l.granted, sum{l.Sent(), l.Credit()}}
+		got[id] = sums{l.Active(), l.Rooms(), l.Probes(), keyed, l.Keys(), l.granted, sum{l.Sent(), l.Credit()}}
 	}
 	for id := range want {
 		if got[id] != want[id] {
@@ -113,20 +114,29 @@ func (h *harness) checkCounts(kind string) {
 		if !h.live(r) {
 			continue
 		}
-		grants := make([]int, len(h.specs))
+		grants, granted := make([]int, len(h.specs)), make([]int, len(h.specs)) // calls and rooms
 		for c := r.fold.grants.next; c != &r.fold.grants; c = c.next {
 			w := h.index(c.load.id)
 			grants[w]++
+			granted[w] += 1 + int(c.extra)
 			if age := r.fold.clock - c.at; age > int64(60*ms) || age < 0 {
 				h.violate("old-grant", "%s worker %d: grant %v is %.3f s old", r.name, w, c.id, time.Duration(age).Seconds())
 			}
 		}
 		for w := range h.specs {
-			young := 0
+			young, rooms, youngRooms, endedRooms := 0, 0, 0, 0
 			for _, t := range h.open[w] {
+				rooms += t.rooms()
 				if h.now-t.begun < lag {
 					young++
+					youngRooms += t.rooms()
 				}
+			}
+			for _, t := range h.ended[w] {
+				endedRooms += t.rooms()
+			}
+			if n := r.loads[w].Rooms(); n < rooms-youngRooms || n-granted[w] > rooms+endedRooms {
+				h.violate(kind+"-rooms", "%s worker %d counts %d rooms (%d granted), truth %d", r.name, w, n, granted[w], rooms)
 			}
 			n, open := r.loads[w].Active(), len(h.open[w])
 			if n < open-young || n-grants[w] > open+len(h.ended[w]) {
@@ -249,7 +259,7 @@ func (h *harness) checkRest() {
 			h.violate("rest-calls", "%s holds %d calls at rest", r.name, n)
 		}
 		for w, l := range r.loads {
-			if l.Active() != 0 || l.Probes() != 0 || r.readiness.Ready() && l.Credit() != 0 {
+			if l.Active() != 0 || l.Rooms() != 0 || l.Probes() != 0 || r.readiness.Ready() && l.Credit() != 0 {
 				h.violate("rest", "%s worker %d at rest: active %d, probes %d, credit %d", r.name, w, l.Active(), l.Probes(), l.Credit())
 			}
 		}

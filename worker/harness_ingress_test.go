@@ -25,6 +25,7 @@ type plan struct {
 	model  int
 	key    uint64
 	tokens int64
+	units  int
 	asked  []ReplicaID
 }
 
@@ -36,6 +37,7 @@ type query struct {
 	model      int
 	tokens     int64
 	key        uint64
+	units      int
 }
 
 type answer struct {
@@ -105,6 +107,9 @@ func (g *ingressNode) request() {
 		model:  h.tr.IntN(models),
 		tokens: 1 + h.tr.Int64N(4000),
 	}
+	if h.tr.IntN(4) == 0 {
+		p.units = 1 + h.tr.IntN(8)
+	}
 	p.key = PoolKey(Regular, modelName(p.model))
 	if h.tr.IntN(100) < 40 {
 		p.key = HashKey(string(rune('a' + h.tr.IntN(12)))).Short
@@ -139,7 +144,7 @@ func (g *ingressNode) askNext(p *plan) bool {
 		}
 		p.asked = append(p.asked, id)
 		sent, answered := h.clock(), false
-		q := query{from: g, generation: g.generation, lease: p.id, model: p.model, tokens: p.tokens, key: p.counted()}
+		q := query{from: g, generation: g.generation, lease: p.id, model: p.model, tokens: p.tokens, key: p.counted(), units: p.units}
 		for _, r := range h.reps {
 			if r.self == id {
 				h.send(g.node, r.node, selects, func() {
@@ -212,7 +217,10 @@ func (k poolKey) has(s *Spec) bool { return slices.Contains(keysOf(s), k) }
 func (g *ingressNode) begin(p *plan, w int, probe bool) {
 	h := g.h
 	life, bad := g.life(w)
-	t := &truth{lease: Lease{ID: p.id, Worker: h.specs[w].ID, Tokens: p.tokens, Key: p.counted(), Probe: probe}, worker: w, begun: h.now, probing: probe}
+	t := &truth{lease: Lease{ID: p.id, Worker: h.specs[w].ID, Tokens: p.tokens, Key: p.counted(), Probe: probe, Units: p.units}, worker: w, begun: h.now, probing: probe}
+	if p.units > 1 {
+		h.count["batches"]++
+	}
 	g.open[p.id] = t
 	h.open[w] = append(h.open[w], t)
 	h.history[w] = append(h.history[w], t)
@@ -295,6 +303,11 @@ func (g *ingressNode) publish(b Batch) {
 	if b.Beat != nil {
 		beat := *b.Beat
 		beat.Renewed = slices.Clone(beat.Renewed)
+		for i := range beat.Renewed {
+			if g.h.unitless {
+				beat.Renewed[i].Units = 0
+			}
+		}
 		b.Beat = &beat
 	}
 	if g.h.splitWhole {

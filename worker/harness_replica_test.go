@@ -273,7 +273,7 @@ func (r *replicaNode) answer(q query, give func(answer)) {
 	h := r.h
 	a := answer{lease: q.lease, replica: r.self, worker: -1, notReady: !r.readiness.Ready()}
 	if p := r.registry.Pool(Regular, modelName(q.model)); !a.notReady && p != nil {
-		t, err := p.Take(&Ask{Lease: q.lease, Tokens: q.tokens, Key: q.key, Now: h.clock()}, func(v *View) int {
+		t, err := p.Take(&Ask{Lease: q.lease, Tokens: q.tokens, Key: q.key, Units: q.units, Now: h.clock()}, func(v *View) int {
 			best := -1
 			for k := range v.Candidates() {
 				i := v.Candidate(k)

@@ -77,6 +77,7 @@ type mutation struct {
 	plainTerm   bool // a lower record is not answered
 	ageless     bool // a report clears all credit
 	keepBack    bool // unreached calls keep their credit
+	unitless    bool // beats say nothing of units
 }
 
 type options struct {
@@ -95,6 +96,9 @@ type truth struct {
 	unreached bool
 	probing   bool // its head has not come
 }
+
+// rooms is how many the lease counts.
+func (t *truth) rooms() int { return max(1, t.lease.Units) }
 
 type harness struct {
 	options

@@ -34,6 +34,7 @@ type Keeper struct {
 	self ReplicaID
 	cfg  KeeperConfig
 
+	stay      time.Time // when the worker was registered
 	held      Record
 	active    bool
 	circuit   circuit
@@ -50,6 +51,11 @@ type Keeper struct {
 func NewKeeper(id ID, self ReplicaID, cfg KeeperConfig) *Keeper {
 	return &Keeper{self: self, cfg: cfg, held: Record{Worker: id}}
 }
+
+// Registered says when the worker was. What was published before it is about a former
+// stay, even if it is heard after it: a record of one who was removed and added again at
+// once may be on its way.
+func (k *Keeper) Registered(at time.Time) { k.stay = at }
 
 // Active says whether this replica writes the worker's record.
 func (k *Keeper) Active() bool { return k.active }
@@ -134,8 +140,9 @@ func (k *Keeper) adopt(now time.Time) {
 	if k.held.BreakerSince.IsZero() {
 		k.held.BreakerSince = now
 	}
-	if k.held.Epoch == 0 {
-		k.held.Epoch = nextEpoch(0, now)
+	if k.held.Epoch < k.firstEpoch() {
+		k.renew(now)
+		k.held.Breaker, k.held.BreakerSince = Closed, now
 	}
 	k.circuit = circuit{state: k.held.Breaker, since: k.held.BreakerSince}
 	if k.cfg.Breaker.Disabled {

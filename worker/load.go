@@ -7,11 +7,13 @@ import "sync/atomic"
 // to the worker's id, so it outlives a replacement under the same URL.
 type Load struct {
 	active atomic.Int64
+	extra  atomic.Int64 // units of calls beyond one each
 	credit atomic.Int64
 	sent   atomic.Int64
 	keys   atomic.Int64
 	probes atomic.Int64
 	report atomic.Pointer[Report] // the last one, nil for none; written by the Registry
+	window atomic.Int64           // sequences that it runs at a time, as it has said, 0 if it has not
 
 	// The rest is guarded by Fold.mu.
 	id      ID
@@ -30,6 +32,10 @@ func (s sum) minus(t sum) sum { return sum{s.requests - t.requests, s.tokens - t
 
 // Active is the number of calls in flight: open leases plus own grants.
 func (l *Load) Active() int { return int(l.active.Load()) }
+
+// Rooms is the number of sequences of the calls in flight, as far as their leases say:
+// at least one each.
+func (l *Load) Rooms() int { return int(l.active.Load() + l.extra.Load()) }
 
 // Probes is the number of calls in flight that probe a half-open breaker and have
 // not seen a good answer head yet.

@@ -18,6 +18,9 @@ var (
 	ErrUnavailable = errors.New("no worker is available")
 	// ErrDeclined: workers are available, but the policy chose none of them.
 	ErrDeclined = errors.New("the policy chose no worker")
+	// ErrFull: everybody who could be chosen has as many sequences as it may have, see
+	// [Registry.Bound].
+	ErrFull = errors.New("every worker has as many requests as it takes")
 )
 
 // Ask is what a pool needs to know to count a choice.
@@ -25,6 +28,7 @@ type Ask struct {
 	Lease  LeaseID
 	Tokens int64     // estimated prompt tokens, credited to the worker
 	Key    uint64    // what the calls in flight are told apart by ([Scoped]), 0 for none
+	Units  int       // sequences of the call, 0 for one
 	Skip   []ID      // tried before; avoided while another candidate exists
 	Fit    *Fit      // nobody else is chosen
 	Now    time.Time // of the selection
@@ -87,26 +91,36 @@ func (p *Pool) SetFirst(first bool) { p.first.Store(first) }
 
 // Take lets choose pick one of the pool's available workers and counts and
 // credits the pick, all in one step. choose returns an index that the view
-// admits, or a negative number to pick nobody; it must not keep the view. The
+// admits, or a negative number to pick nobody; it must not keep the view. It is called
+// again if whom it picked is full. The
 // error is one of the Err values of this package.
 func (p *Pool) Take(ask *Ask, choose func(*View) int) (Taken, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	i, err := p.choose(ask, choose)
-	switch {
-	case errors.Is(err, ErrDeclined):
-		return Taken{Candidates: p.view.Candidates()}, err
-	case err != nil:
-		return Taken{}, err
+	for range mostTaken {
+		i, err := p.choose(ask, choose)
+		switch {
+		case errors.Is(err, ErrDeclined):
+			return Taken{Candidates: p.view.Candidates()}, err
+		case err != nil:
+			return Taken{}, err
+		}
+		w := p.view.Worker(i)
+		t := Taken{
+			Worker: w, Tokens: ask.Tokens, Probe: w.Record.Breaker == HalfOpen,
+			Candidates: p.view.Candidates(), Active: w.Load.Active(), Credit: w.Load.Credit(), Report: p.view.Report(i),
+		}
+		l := Lease{ID: ask.Lease, Worker: w.Spec.ID, Tokens: ask.Tokens, Key: ask.Key, Probe: t.Probe, Units: ask.Units}
+		if p.registry.fold.grant(l, w.Load, p.registry.bound(w.Load), ask.Now) {
+			return t, nil
+		}
 	}
-	w := p.view.Worker(i)
-	t := Taken{
-		Worker: w, Tokens: ask.Tokens, Probe: w.Record.Breaker == HalfOpen,
-		Candidates: p.view.Candidates(), Active: w.Load.Active(), Credit: w.Load.Credit(), Report: p.view.Report(i),
-	}
-	p.registry.fold.Grant(Lease{ID: ask.Lease, Worker: w.Spec.ID, Tokens: ask.Tokens, Key: ask.Key, Probe: t.Probe}, w.Load, ask.Now)
-	return t, nil
+	return Taken{}, ErrFull
 }
+
+// mostTaken is how often the last room may be taken by another pool of the worker's
+// between the choice and the count.
+const mostTaken = 3
 
 // Peek is Take without counting: for whoever counts elsewhere.
 func (p *Pool) Peek(ask *Ask, choose func(*View) int) (*Worker, error) {
@@ -128,8 +142,11 @@ func (p *Pool) choose(ask *Ask, choose func(*View) int) (int, error) {
 		return -1, p.view.reason(ask.Fit)
 	}
 	i := choose(&p.view)
-	if i < 0 {
+	switch {
+	case i < 0:
 		return -1, ErrDeclined
+	case p.registry.bounded && !s.loads[i].fits(ask.rooms(), p.registry.bound(s.loads[i])):
+		return p.chooseFree(ask, choose)
 	}
 	return i, nil
 }

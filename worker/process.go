@@ -82,7 +82,7 @@ func (k *Keeper) Replaced(now time.Time) (Record, bool) {
 
 // renew begins a new epoch.
 func (k *Keeper) renew(now time.Time) {
-	k.held.Epoch = nextEpoch(k.held.Epoch, now)
+	k.held.Epoch = max(nextEpoch(k.held.Epoch, now), k.firstEpoch())
 	k.held.Status, k.held.Report, k.held.Overloaded, k.held.Process = Pending, nil, false, Process{}
 	if k.cfg.Health.Disabled {
 		k.held.Status = Ready
@@ -91,6 +91,10 @@ func (k *Keeper) renew(now time.Time) {
 	k.health, k.refusals = health{}, 0
 	k.polls.begin()
 }
+
+// firstEpoch is the lowest that a record of the worker's stay has. It is not older than
+// the registration, whatever this machine's clock says.
+func (k *Keeper) firstEpoch() uint64 { return nextEpoch(0, k.stay) }
 
 // nextEpoch follows old: in Unix milliseconds, but always higher.
 func nextEpoch(old uint64, now time.Time) uint64 {

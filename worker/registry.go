@@ -30,6 +30,10 @@ type Registry struct {
 	fold  *Fold
 	admit int
 
+	// See Bound.
+	bounded bool
+	most    int64
+
 	pools  atomic.Pointer[map[poolKey]*Pool]
 	names  aliases
 	vetoed atomic.Int64 // workers that are, to know without the lock that nobody is
@@ -65,7 +69,7 @@ func (r *Registry) Put(specs ...*Spec) {
 			w.Record, w.Load = old.now.Record, old.now.Load
 		} else {
 			w.Record, w.Load = r.early[s.ID], r.fold.Load(s.ID)
-			w.Load.report.Store(w.Record.Report)
+			w.Load.told(w.Record.Report)
 			delete(r.early, s.ID)
 		}
 		if old == nil || old.now.Spec.RegisteredAt.Equal(s.RegisteredAt) { // else its process is not yet heard of
@@ -93,7 +97,7 @@ func (r *Registry) Remove(id ID) {
 	if old == nil {
 		return
 	}
-	old.now.Load.report.Store(nil)
+	old.now.Load.told(nil)
 	r.hold(id, nil)
 	r.apply([]change{{old, nil}})
 	r.fold.Release(id)
@@ -163,7 +167,7 @@ func (r *Registry) turn(c *cell, rec Record) {
 	r.count(w, 1)
 	c.now = w
 	if old.Record.Report != rec.Report {
-		w.Load.report.Store(rec.Report)
+		w.Load.told(rec.Report)
 		for _, p := range c.pools {
 			p.expect(rec.Report)
 		}

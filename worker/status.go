@@ -9,6 +9,8 @@ type LegStatus struct {
 	Degraded bool
 	// Leases is the number of calls of this ingress in flight.
 	Leases int
+	// Waiting is the number of requests of this ingress that wait for a worker with room.
+	Waiting int
 	// Replicas are the leg's selectors that are alive, in the order of their ids.
 	Replicas []ReplicaStatus
 }

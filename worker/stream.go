@@ -156,15 +156,17 @@ func (f *Fold) open(s *stream, c *call, l *Lease, t int64) *call {
 	case c == nil:
 		c = f.newCall(l.ID)
 		f.calls[l.ID.key()] = c
-		f.count(c, load, l.Key, l.Probe)
+		f.count(c, load, marksOf(l))
 	case c.stream == nil:
 		f.ungrant(c)
-		f.recount(c, load, l.Key, l.Probe)
+		f.recount(c, load, marksOf(l))
 	default:
 		if c.credited && (c.load != load || c.tokens != l.Tokens) {
 			f.takeBack(c)
 		}
-		f.recount(c, load, l.Key, l.Probe && !c.headed)
+		m := marksOf(l)
+		m.probe = m.probe && !c.headed
+		f.recount(c, load, m)
 		c.tokens = max(0, l.Tokens)
 		return c
 	}
@@ -175,12 +177,12 @@ func (f *Fold) open(s *stream, c *call, l *Lease, t int64) *call {
 }
 
 // recount moves a counted call to another counter or changes its marks.
-func (f *Fold) recount(c *call, l *Load, key uint64, probe bool) {
-	if c.load == l && c.key == key && c.probe == probe {
+func (f *Fold) recount(c *call, l *Load, m marks) {
+	if c.load == l && c.marks == m {
 		return
 	}
 	old := *c
-	f.count(c, l, key, probe)
+	f.count(c, l, m)
 	f.uncount(&old)
 }
 

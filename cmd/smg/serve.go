@@ -165,8 +165,12 @@ func hint(con terminal.Console, cmd *flags.Command, g *gateway.Gateway, model st
 	if err != nil { // strings always marshal
 		return
 	}
-	con.Say("api       %s   policy %s\nmetrics   %s\ntry:      curl %s -H 'Content-Type: application/json' -d %s",
-		g.API(), policy, g.Metrics(), terminal.ShellWord(g.API()+"/v1/chat/completions"), terminal.Quoted(string(body)))
+	key := ""
+	if cmd.Launch.Auth.APIKey != "" {
+		key = ` -H "Authorization: Bearer $SMG_API_KEY"` // as the user has it, and not here
+	}
+	con.Say("api       %s   policy %s\nmetrics   %s\ntry:      curl %s -H 'Content-Type: application/json'%s -d %s",
+		g.API(), policy, g.Metrics(), terminal.ShellWord(g.API()+"/v1/chat/completions"), key, terminal.Quoted(string(body)))
 }
 
 // stopping tells that the engines are about to be stopped, which may take a while,

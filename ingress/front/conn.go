@@ -2,9 +2,9 @@ package front
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -15,6 +15,12 @@ type Config struct {
 	MaxHeadBytes int
 	// WriteStall ends a write that the client takes no part of for so long.
 	WriteStall time.Duration
+	// TLS is what connections are secured by, nil for none. What is checked is what they
+	// carry.
+	TLS *tls.Config
+	// Insecure is told of clients that no secure connection can be made with; nil is
+	// nobody.
+	Insecure func(client net.Addr, err error)
 }
 
 // Listener hands out connections that are checked as they are read, and that tell
@@ -53,8 +59,12 @@ func (l *Listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Conn{framing: framing{maxLine: l.cfg.MaxHeadBytes + headSlack}, stall: l.cfg.WriteStall}
-	c.socket.open(inner)
+	c := &Conn{framing: framing{maxLine: l.cfg.MaxHeadBytes + headSlack}, under: inner}
+	if l.cfg.TLS == nil {
+		c.outward.open(inner, l.cfg.WriteStall)
+	} else {
+		c.secure(inner, &l.cfg)
+	}
 	if l.hangups != nil && l.hangups.add(c) {
 		c.hangups = l.hangups
 	}
@@ -67,14 +77,12 @@ func (l *Listener) Accept() (net.Conn, error) {
 // the exchange under way when the client leaves. One goroutine at a time may read,
 // and one write; the rest is safe for concurrent use.
 type Conn struct {
-	socket
+	outward
 	framing  framing
 	fault    error
 	deadline deadline
-
-	stall   time.Duration
-	renewed atomic.Int64 // when the write deadline was moved last, Unix nanoseconds
-	foreign atomic.Bool  // somebody else has set a write deadline
+	under    net.Conn   // the client's own, below TLS
+	shaking  *handshake // of TLS, nil once it is over or where there is none
 
 	hangups  *hangups // nil if nobody tells when the client leaves
 	number   uint64   // in hangups
@@ -99,6 +107,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 		return 0, nil
 	}
 	n, err := c.read(p)
+	if c.shaking != nil && (n > 0 || err != nil) {
+		c.shaking.over(c, err)
+	}
 	if n == 0 {
 		return n, err
 	}
@@ -111,49 +122,6 @@ func (c *Conn) Read(p []byte) (int, error) {
 		return good, nil
 	}
 	return 0, fault
-}
-
-// writePiece is the most that a client has to take within the stall limit.
-const writePiece = 64 << 10
-
-// Write is [net.Conn.Write] under a deadline that slides along with what the
-// client takes.
-func (c *Conn) Write(p []byte) (int, error) {
-	done := 0
-	for {
-		c.renew()
-		n, err := c.socket.Write(p[done:min(done+writePiece, len(p))])
-		if done += n; err != nil || done == len(p) {
-			return done, err
-		}
-	}
-}
-
-// renew moves the deadline, seldom enough to cost nothing: a write gets at least
-// three quarters of the limit.
-func (c *Conn) renew() {
-	now := time.Now()
-	if c.foreign.Load() || now.UnixNano()-c.renewed.Load() < int64(c.stall/4) {
-		return
-	}
-	c.renewed.Store(now.UnixNano())
-	// A connection that takes no deadline fails the write itself.
-	_ = c.Conn.SetWriteDeadline(now.Add(c.stall))
-}
-
-// SetWriteDeadline replaces the sliding deadline by t; the zero time brings the
-// sliding one back.
-func (c *Conn) SetWriteDeadline(t time.Time) error {
-	if !t.IsZero() {
-		c.foreign.Store(true)
-		return c.Conn.SetWriteDeadline(t)
-	}
-	// net/http does so after each answer: where nothing was replaced, nothing is
-	// to be done.
-	if c.foreign.Swap(false) {
-		c.renewed.Store(0)
-	}
-	return nil
 }
 
 // CloseWrite says to the client that nothing more follows. net/http does so before
@@ -215,4 +183,4 @@ func (c *Conn) Close() error {
 // PeerGone says whether the client has closed its side, sent or unsent bytes
 // notwithstanding. It may be called at any time, also where it cannot be told: the
 // answer is false then.
-func (c *Conn) PeerGone() bool { return peerGone(c.Conn) }
+func (c *Conn) PeerGone() bool { return peerGone(c.under) }

@@ -39,7 +39,7 @@ func newHangups() (*hangups, error) {
 
 // add has c told when its client leaves, and says whether it can be.
 func (h *hangups) add(c *Conn) bool {
-	sc, ok := c.socket.Conn.(syscall.Conn)
+	sc, ok := c.under.(syscall.Conn)
 	if !ok {
 		return false
 	}

@@ -89,6 +89,7 @@ type Client struct {
 	waiting  waiting
 	late     time.Duration                   // hedgeAfter, but in tests
 	post     func(*peer, *wire.Select) error // over the bus, but in tests
+	replied  func(*wire.Reply)               // onReply, made once
 	failures failures
 	loads    *loads
 }
@@ -105,6 +106,8 @@ type leg struct {
 	silent    atomic.Int64  // selects that wait although all who were asked are late
 	owed      atomic.Int64  // time-outs since a replica answered last
 	degraded  atomic.Bool   // the last select was
+	fullUntil atomic.Int64  // until when all workers are taken to be full, in Unix nanoseconds
+	waiting   atomic.Int64  // selects that wait for one with room
 	mute      atomic.Bool   // a select that could not be sent was logged
 	policy    atomic.Value  // string: the name that replicas announce
 	reads     atomic.Uint32 // wire.Reads: what its policies read, as replicas announce
@@ -139,6 +142,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 		failures: failures{at: map[worker.ID]time.Time{}},
 		loads:    newLoads(),
 	}
+	c.replied = c.onReply
 	c.post = func(p *peer, ask *wire.Select) error { return bus.Request(c.bus, p.service, ask, c.inbox) }
 	if c.told == nil {
 		c.told = func(worker.ID, *worker.Spec) {}

@@ -24,7 +24,7 @@ import (
 
 type wellProber struct{}
 
-func (wellProber) Health(context.Context, string, string) error { return nil }
+func (wellProber) Health(context.Context, *worker.Spec, string) error { return nil }
 
 // fleet is a client and the selector of its one leg, on a bus of their own.
 type fleet struct {
@@ -47,6 +47,12 @@ type option func(*Config, *Deps)
 
 func start(t *testing.T, withSelector bool, opts ...option) *fleet {
 	t.Helper()
+	return startWith(t, withSelector, func(*legs.Config) {}, opts...)
+}
+
+// startWith is start with changes of the selector.
+func startWith(t *testing.T, withSelector bool, change func(*legs.Config), opts ...option) *fleet {
+	t.Helper()
 	cluster, err := wire.ParseCluster("test")
 	if err != nil {
 		t.Fatal(err)
@@ -54,9 +60,11 @@ func start(t *testing.T, withSelector bool, opts ...option) *fleet {
 	f := &fleet{bus: bustest.Start(t), cluster: cluster, reg: prometheus.NewRegistry(), counts: prometheus.NewRegistry()}
 	f.workers = bus.NewBucket(f.bus, cluster.Workers())
 	log := slog.New(slog.DiscardHandler)
-	f.selector, err = legs.New(legs.Config{
+	selectorConfig := legs.Config{
 		Cluster: cluster, Replica: 1, Build: "test", Policy: policy.DefaultConfig(), Keeper: worker.DefaultKeeperConfig(), Endpoint: "/health",
-	}, legs.Deps{Bus: f.bus, Prober: wellProber{}, Log: log, Registerer: f.counts, Now: time.Now})
+	}
+	change(&selectorConfig)
+	f.selector, err = legs.New(selectorConfig, legs.Deps{Bus: f.bus, Prober: wellProber{}, Log: log, Registerer: f.counts, Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

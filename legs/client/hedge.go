@@ -85,7 +85,7 @@ func (r *round) askNext() (wire.Pick, step, error) {
 			return pick, decided, err
 		}
 		if r.wait == nil {
-			r.wait, r.began = r.c.waiting.begin(r.ask.Lease, 1+len(r.order)), r.c.now()
+			r.wait, r.began = r.c.waiting.begin(r.ask.Lease, 2*(1+len(r.order))), r.c.now()
 		}
 		if err := r.c.request(r.wait, r.l.peer(r.c, r.ask.Lease.Leg, id), r.ask); err != nil {
 			return wire.Pick{}, r.notAsked(err), nil
@@ -111,6 +111,9 @@ func (r *round) notAsked(err error) step {
 
 // took takes an answer, and asks the next replica if it decides nothing.
 func (r *round) took(a *wire.Reply) (wire.Pick, step, error) {
+	if a.Queued { // nobody has asked it to wait
+		return wire.Pick{}, asked, nil
+	}
 	r.open--
 	switch {
 	case a.Err == nil:

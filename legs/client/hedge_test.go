@@ -67,6 +67,12 @@ func (s *selector) wasAsked(id worker.LeaseID) int {
 // workers.
 func replicated(t *testing.T, n int, opts ...option) (*fleet, map[worker.ReplicaID]*selector) {
 	t.Helper()
+	return replicatedWith(t, n, legs.Rooms{}, opts...)
+}
+
+// replicatedWith is replicated with bounds of the workers' rooms.
+func replicatedWith(t *testing.T, n int, rooms legs.Rooms, opts ...option) (*fleet, map[worker.ReplicaID]*selector) {
+	t.Helper()
 	f := start(t, false, append([]option{far}, opts...)...)
 	all := map[worker.ReplicaID]*selector{}
 	for i := range n {
@@ -75,7 +81,7 @@ func replicated(t *testing.T, n int, opts ...option) (*fleet, map[worker.Replica
 		keeper := worker.DefaultKeeperConfig()
 		var err error
 		s.Service, err = legs.New(legs.Config{
-			Cluster: f.cluster, Replica: id, Build: "test", Policy: policy.Config{Policy: policy.RoundRobin}, Keeper: keeper, Endpoint: "/health",
+			Cluster: f.cluster, Replica: id, Build: "test", Policy: policy.Config{Policy: policy.RoundRobin}, Keeper: keeper, Endpoint: "/health", Rooms: rooms,
 		}, legs.Deps{Bus: f.bus, Prober: wellProber{}, Log: slog.New(slog.DiscardHandler), Registerer: s.counts, Now: s.now})
 		if err != nil {
 			t.Fatal(err)

@@ -47,7 +47,7 @@ type waiting struct {
 
 // wait is one of them.
 type wait struct {
-	answers chan *wire.Reply // one of each replica that can be asked, so that nobody blocks
+	answers chan *wire.Reply // with room for all of those who can be asked, so that nobody blocks
 
 	// Below waiting.mu:
 
@@ -61,10 +61,19 @@ type call struct {
 	peer *peer
 	sent time.Time
 	open bool // it has neither answered nor been given up
+	line bool // it has said that the select waits: it owes an answer, but not soon
 }
 
 func (k *call) close() {
 	k.open = false
+	if !k.line {
+		k.peer.open.Add(-1)
+	}
+}
+
+// wait notes that the answer takes its time.
+func (k *call) wait() {
+	k.line = true
 	k.peer.open.Add(-1)
 }
 
@@ -78,7 +87,7 @@ func (w *wait) open() bool {
 	return false
 }
 
-// begin is a new wait for the answers of at most n replicas.
+// begin is a new wait for at most n answers.
 func (w *waiting) begin(id worker.LeaseID, n int) *wait {
 	one := &wait{answers: make(chan *wire.Reply, n)}
 	one.calls = one.two[:0]
@@ -93,7 +102,7 @@ func (w *waiting) add(one *wait, p *peer, sent time.Time) {
 	p.open.Add(1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	one.calls = append(one.calls, call{p, sent, true})
+	one.calls = append(one.calls, call{peer: p, sent: sent, open: true})
 }
 
 // answered takes a reply. By says who has answered in time, or nil; late that nobody
@@ -107,10 +116,14 @@ func (w *waiting) answered(r *wire.Reply) (by *peer, late bool) {
 	}
 	for i := range one.calls {
 		k := &one.calls[i]
-		if !k.open || k.peer.id != r.Replica {
+		if !k.open || k.peer.id != r.Replica || r.Queued && k.line {
 			continue
 		}
-		k.close()
+		if r.Queued {
+			k.wait()
+		} else {
+			k.close()
+		}
 		by = k.peer
 		if !one.over {
 			one.answers <- r
@@ -120,6 +133,22 @@ func (w *waiting) answered(r *wire.Reply) (by *peer, late bool) {
 		break
 	}
 	return by, one.over
+}
+
+// giveUp ends what a replica was asked and has not answered. gone, if not nil, is told.
+func (w *waiting) giveUp(one *wait, id worker.ReplicaID, gone func(*call)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range one.calls {
+		k := &one.calls[i]
+		if !k.open || k.peer.id != id {
+			continue
+		}
+		k.close()
+		if gone != nil {
+			gone(k)
+		}
+	}
 }
 
 // nobody answers for a replica, or for all with subject "", that is not on the bus.
@@ -134,7 +163,7 @@ func (w *waiting) nobody(subject string) {
 			}
 			k.close()
 			if !one.over {
-				one.answers <- &wire.Reply{Err: &wire.Error{Code: wire.CodeNotReady, Message: "the selector has left the bus"}}
+				one.answers <- &wire.Reply{Lease: id, Replica: k.peer.id, Err: &wire.Error{Code: wire.CodeNotReady, Message: "the selector has left the bus"}}
 			}
 		}
 		if one.over && !one.open() {
@@ -185,7 +214,7 @@ func (w *waiting) close(id worker.LeaseID, one *wait, gone func(*call)) {
 // granted to nobody any more is given back.
 func (c *Client) onReply(r *wire.Reply) {
 	l := c.legs[r.Lease.Leg]
-	if l == nil || r.Queued { // then the answer itself follows
+	if l == nil {
 		return
 	}
 	by, late := c.waiting.answered(r)
@@ -200,7 +229,8 @@ func (c *Client) onReply(r *wire.Reply) {
 	}
 }
 
-// giveBack answers a grant that is of no use with its end, unless its lease is open.
+// giveBack answers a grant that is of no use, or the word that there will be one, with its
+// end, unless its lease is open.
 func (c *Client) giveBack(l *leg, r *wire.Reply) {
 	if r.Err == nil {
 		l.wake(l.writer.LateReply(r.Lease))

@@ -13,7 +13,8 @@ import (
 	"smg/worker"
 )
 
-// Select has a worker picked for the leg, and begins the lease on it: by the
+// Select has a worker picked for the leg, and begins the lease on it, up to ask.Wait
+// after the call if nobody has room before: by the
 // selector replica ranked first for the ask, by the next one if that is not ready or
 // late, or from the client's own copy of the fleet when none answers. A pick of a
 // process that is known to have been replaced is turned down and asked for anew, under
@@ -44,18 +45,30 @@ func (c *Client) selectOnce(ctx context.Context, l *leg, ask *wire.Select, alone
 	if err := ctx.Err(); err != nil {
 		return wire.Pick{}, false, err
 	}
+	if ask.Wait > 0 && !alone {
+		return c.selectInLine(ctx, l, ask)
+	}
 	r := round{c: c, l: l, ask: ask}
 	defer r.end() // after the lease has begun
 	reason := reasonOutdated
 	if !alone {
 		pick, reason, err = c.fromSelector(ctx, &r)
 	}
+	return c.begin(l, ask, pick, reason, err)
+}
+
+// begin begins the lease on a pick, or on one from the copy if there is a reason why no
+// selector has picked.
+func (c *Client) begin(l *leg, ask *wire.Select, pick wire.Pick, reason string, err error) (_ wire.Pick, outdated bool, _ error) {
 	if reason != "" {
 		pick, err = c.fromCopy(l, ask, reason)
 	} else if err == nil {
 		c.recovered(l, ask.Lease.Leg)
 	}
 	switch {
+	case errors.Is(err, worker.ErrFull):
+		l.fullUntil.Store(c.now().Add(fullFor).UnixNano())
+		return wire.Pick{}, false, err
 	case err != nil:
 		return wire.Pick{}, false, err
 	case !pick.Degraded && c.Outdated(ask.Lease.Leg, pick.Worker.ID, pick.Epoch):
@@ -64,7 +77,7 @@ func (c *Client) selectOnce(ctx context.Context, l *leg, ask *wire.Select, alone
 	}
 	c.remember(l, ask, &pick)
 	l.wake(l.writer.Begin(worker.Lease{
-		ID: ask.Lease, Worker: pick.Worker.ID, Tokens: pick.Tokens, Key: worker.Scoped(ask.Model, ask.Keys.Counted()), Probe: pick.Probe,
+		ID: ask.Lease, Worker: pick.Worker.ID, Tokens: pick.Tokens, Key: worker.Scoped(ask.Model, ask.Keys.Counted()), Probe: pick.Probe, Units: ask.Units,
 	}))
 	return pick, false, nil
 }
@@ -109,10 +122,17 @@ func (c *Client) fromSelector(ctx context.Context, r *round) (pick wire.Pick, re
 // order is whom to ask, one after the other.
 func (c *Client) order(l *leg, ask *wire.Select) []worker.ReplicaID {
 	now := c.now()
-	order := slices.DeleteFunc(l.ranking.Rank(c.selectionKey(ask), nil), func(id worker.ReplicaID) bool {
+	full := l.isFull(now)
+	var key uint64
+	if full {
+		key = worker.PoolKey(ask.Lease.Leg, c.model(ask))
+	} else {
+		key = c.selectionKey(ask)
+	}
+	order := slices.DeleteFunc(l.ranking.Rank(key, nil), func(id worker.ReplicaID) bool {
 		return l.excluded.Excluded(id, now)
 	})
-	if len(order) > 1 && c.byPrefix(ask) && l.crowded(order) {
+	if len(order) > 1 && !full && c.byPrefix(ask) && l.crowded(order) {
 		order[0], order[1] = order[1], order[0]
 	}
 	return order

@@ -17,7 +17,7 @@ func (c *Client) Status() []worker.LegStatus {
 		if l == nil {
 			continue
 		}
-		s := worker.LegStatus{Leg: worker.Leg(i), Degraded: l.degraded.Load(), Leases: l.writer.Open()}
+		s := worker.LegStatus{Leg: worker.Leg(i), Degraded: l.degraded.Load(), Leases: l.writer.Open(), Waiting: int(l.waiting.Load())}
 		s.Policy, _ = l.policy.Load().(string)
 		ids := l.ranking.Rank(0, nil)
 		slices.Sort(ids)

@@ -55,13 +55,13 @@ func (s *Server) serverInfo(w http.ResponseWriter, _ *http.Request) {
 		"model_path": s.cfg.Model, "tokenizer_path": s.cfg.Model, "served_model_name": s.cfg.Model,
 		"tp_size": 1, "dp_size": s.cfg.Ranks.size(), "pp_size": 1, "load_balance_method": cmp.Or(s.cfg.Ranks.Method, FollowRoom),
 		"context_length": core.Context(), "page_size": core.BlockSize,
-		"max_total_num_tokens": r.CapacityTokens, "max_running_requests": core.MaxRunning,
+		"max_total_num_tokens": r.CapacityTokens, "max_running_requests": r.MaxRunning,
 		"max_req_input_len": core.Context() - 1, "chunked_prefill_size": core.ChunkTokens,
 		"disaggregation_mode": s.cfg.Disagg.Mode, "disaggregation_bootstrap_port": s.bootstrapPort(),
 		"disaggregation_transfer_backend": "mooncake", "disable_radix_cache": false, "enable_cache_report": true,
 		"is_embedding": false, "random_seed": s.started.UnixNano() & (1<<30 - 1), // drawn at the start
 		"internal_states": []map[string]any{{
-			"last_gen_throughput": r.GenThroughput, "effective_max_running_requests_per_dp": core.MaxRunning,
+			"last_gen_throughput": r.GenThroughput, "effective_max_running_requests_per_dp": s.share(r.MaxRunning, 0),
 		}},
 	})
 }

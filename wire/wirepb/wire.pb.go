@@ -2805,7 +2805,8 @@ type Pick struct {
 	DpRank        uint32                 `protobuf:"varint,17,opt,name=dp_rank,json=dpRank,proto3" json:"dp_rank,omitempty"`
 	BaseUrl       string                 `protobuf:"bytes,18,opt,name=base_url,json=baseUrl,proto3" json:"base_url,omitempty"` // without a rank; empty is url
 	PairGroup     string                 `protobuf:"bytes,19,opt,name=pair_group,json=pairGroup,proto3" json:"pair_group,omitempty"`
-	Matched       uint64                 `protobuf:"varint,20,opt,name=matched,proto3" json:"matched,omitempty"` // tokens of the prompt that the worker is known to hold
+	Matched       uint64                 `protobuf:"varint,20,opt,name=matched,proto3" json:"matched,omitempty"`                     // tokens of the prompt that the worker is known to hold
+	SealedKey     []byte                 `protobuf:"bytes,21,opt,name=sealed_key,json=sealedKey,proto3" json:"sealed_key,omitempty"` // as its record has it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2978,6 +2979,13 @@ func (x *Pick) GetMatched() uint64 {
 		return x.Matched
 	}
 	return 0
+}
+
+func (x *Pick) GetSealedKey() []byte {
+	if x != nil {
+		return x.SealedKey
+	}
+	return nil
 }
 
 // Error is why there is no answer. A code that is absent reads as internal.
@@ -3267,7 +3275,7 @@ const file_wire_proto_rawDesc = "" +
 	"\areplica\x18\x05 \x01(\x06R\areplica\x12 \n" +
 	"\x04pick\x18\x06 \x01(\v2\f.smg.v1.PickR\x04pick\x12#\n" +
 	"\x05error\x18\a \x01(\v2\r.smg.v1.ErrorR\x05error\x12\x16\n" +
-	"\x06queued\x18\b \x01(\bR\x06queued\"\xae\x04\n" +
+	"\x06queued\x18\b \x01(\bR\x06queued\"\xcd\x04\n" +
 	"\x04Pick\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\fR\x06worker\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x1d\n" +
@@ -3291,7 +3299,9 @@ const file_wire_proto_rawDesc = "" +
 	"\bbase_url\x18\x12 \x01(\tR\abaseUrl\x12\x1d\n" +
 	"\n" +
 	"pair_group\x18\x13 \x01(\tR\tpairGroup\x12\x18\n" +
-	"\amatched\x18\x14 \x01(\x04R\amatched\"q\n" +
+	"\amatched\x18\x14 \x01(\x04R\amatched\x12\x1d\n" +
+	"\n" +
+	"sealed_key\x18\x15 \x01(\fR\tsealedKey\"q\n" +
 	"\x05Error\x12%\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x11.smg.v1.ErrorCodeR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12'\n" +

@@ -77,7 +77,7 @@ const (
 	none  = `200 {"workers":[],"total":0,"stats":{}}`
 	state = `200 {"status":"ready","bus_connected":true,"healthy_workers":1,"total_workers":2,"legs":[` +
 		`{"leg":"prefill","policy":"random","protocols":["sglang"],"degraded":false,"leases":3,"healthy_workers":1,"total_workers":2,"selectors":[{"id":"1","local":true,"excluded":false},{"id":"2","local":false,"excluded":true}]},` +
-		`{"leg":"decode","degraded":true,"leases":0,"healthy_workers":0,"total_workers":0,"selectors":[{"id":"3"}]},` +
+		`{"leg":"decode","degraded":true,"leases":0,"waiting_requests":7,"healthy_workers":0,"total_workers":0,"selectors":[{"id":"3"}]},` +
 		`{"leg":"encode","degraded":false,"leases":0,"healthy_workers":0,"total_workers":0,"selectors":[]}]}`
 	accepted = `202 {"status":"accepted","worker_id":"i3","url":"http://w3:8000","location":"/workers/i3","message":"soon"}`
 )
@@ -139,10 +139,10 @@ http://w2:8000	prefill	-	not_ready (port taken)	0	i2
 GATEWAY	STATUS	WORKERS READY	BUS
 URL	ready	1 of 2	connected
 
-LEG	POLICY	PROTOCOL	SELECTORS	WORKERS READY	IN FLIGHT	SELECTIONS
-prefill	random	sglang	2 (1 not answering)	1 of 2	3	by selectors
-decode	-	-	1	0 of 0	0	DEGRADED, the last one was made without a selector
-encode	-	-	0	0 of 0	0	DEGRADED, there is no selector
+LEG	POLICY	PROTOCOL	SELECTORS	WORKERS READY	IN FLIGHT	WAITING	SELECTIONS
+prefill	random	sglang	2 (1 not answering)	1 of 2	3	0	by selectors
+decode	-	-	1	0 of 0	0	7	DEGRADED, the last one was made without a selector
+encode	-	-	0	0 of 0	0	0	DEGRADED, there is no selector
 
 URL	LEG	MODEL	STATUS	IN FLIGHT
 `,
@@ -155,7 +155,7 @@ URL	LEG	MODEL	STATUS	IN FLIGHT
 GATEWAY                  STATUS     WORKERS READY   BUS
 URL   draining   0 of 0          not connected to NATS
 
-LEG   POLICY   PROTOCOL   SELECTORS   WORKERS READY   IN FLIGHT   SELECTIONS
+LEG   POLICY   PROTOCOL   SELECTORS   WORKERS READY   IN FLIGHT   WAITING   SELECTIONS
 
 URL              LEG       MODEL   STATUS                   IN FLIGHT
 http://w1:8000   prefill   llama   ready                    3

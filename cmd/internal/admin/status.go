@@ -20,6 +20,7 @@ type standing struct {
 		Protocols []string `json:"protocols"`
 		Degraded  bool     `json:"degraded"`
 		Leases    int      `json:"leases"`
+		Waiting   int      `json:"waiting_requests"`
 		Healthy   int      `json:"healthy_workers"`
 		Total     int      `json:"total_workers"`
 		Selectors []struct {
@@ -77,9 +78,9 @@ func (p *program) status(ctx context.Context, c *client, o *options) error {
 		case g.Degraded:
 			by = "DEGRADED, the last one was made without a selector"
 		}
-		rows = append(rows, []string{g.Leg, g.Policy, strings.Join(g.Protocols, ", "), n, share(g.Healthy, g.Total), strconv.Itoa(g.Leases), by})
+		rows = append(rows, []string{g.Leg, g.Policy, strings.Join(g.Protocols, ", "), n, share(g.Healthy, g.Total), strconv.Itoa(g.Leases), strconv.Itoa(g.Waiting), by})
 	}
-	if err := p.table([]string{"LEG", "POLICY", "PROTOCOL", "SELECTORS", "WORKERS READY", "IN FLIGHT", "SELECTIONS"}, rows); err != nil {
+	if err := p.table([]string{"LEG", "POLICY", "PROTOCOL", "SELECTORS", "WORKERS READY", "IN FLIGHT", "WAITING", "SELECTIONS"}, rows); err != nil {
 		return err
 	}
 	p.say("")

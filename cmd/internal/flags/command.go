@@ -271,6 +271,9 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 		if c.Notices, err = config.finish(typed); err != nil {
 			return nil, err
 		}
+		if slices.ContainsFunc(line.flags, func(g given) bool { return g.name == s.prefixed(nameAPIKey) && g.where == "--"+nameAPIKey }) {
+			c.Notices = append(c.Notices, "clients must send the engines' --api-key (--router-api-key for another, --router-disable-arg-fallback for none)")
+		}
 	}
 	prefix, workers := s.prefixed(""), config.Launch.headcount()
 	if c.Serve != nil {

@@ -17,6 +17,7 @@ const (
 	groupRetries   = "retries"
 	groupHealth    = "health"
 	groupRequests  = "requests"
+	groupSecurity  = "security"
 	groupLogs      = "logs"
 	groupMetrics   = "metrics"
 	groupBus       = "bus"

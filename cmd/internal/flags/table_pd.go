@@ -2,6 +2,7 @@ package flags
 
 import (
 	"math"
+	"time"
 
 	"smg/worker"
 )
@@ -17,6 +18,10 @@ type Sharing struct {
 	EncodeFallback string
 	// Answers is how SGLang's engines are asked for several answers of a chat.
 	Answers string
+	// MaxRooms is how many sequences a decode worker gets at a time, 0 for as many as it
+	// reports to run, and AdmissionWait how long a request waits for one with room.
+	MaxRooms      int
+	AdmissionWait time.Duration
 }
 
 // noFallback refuses media for which no encode worker is available.
@@ -62,6 +67,16 @@ func sharingTable() []Def {
 			Name: "pd-n-mode", Kind: Scalar, Value: "MODE", Default: answersList, Group: groupLegs, In: serving,
 			Help: "How SGLang legs are asked for several answers of a chat (n): as a list of rooms, or split into a request for each, for engines that refuse lists.",
 			set:  setEnum(func(s *Serve) *string { return &s.Sharing.Answers }, "mode of several answers", []string{answersList, answersSplit}),
+		},
+		{
+			Name: "pd-max-rooms-per-decode", Kind: Scalar, Value: "N", Default: "0", Group: groupLegs, In: everyProcess,
+			Help: "Sequences that a decode worker gets at a time, of all gateways together; 0 for as many as it reports to run, or any number if it reports none.",
+			set:  setNumber(func(s *Serve) *int { return &s.Sharing.MaxRooms }, 0, math.MaxInt32),
+		},
+		{
+			Name: "pd-admission-wait-secs", Kind: Scalar, Value: "SECS", Default: "30", Group: groupLegs, In: serving,
+			Help: "How long a request waits for a decode worker with room, before it is refused with 503; 0 refuses it at once.",
+			set:  setSeconds(func(s *Serve) *time.Duration { return &s.Sharing.AdmissionWait }, 0),
 		},
 	}
 }

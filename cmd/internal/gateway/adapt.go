@@ -12,8 +12,12 @@ import (
 // discoverer lets the registrar learn what runs behind a URL.
 type discoverer struct{ selector.Prober }
 
-func (d discoverer) Discover(ctx context.Context, url string) (bootstrap.Found, error) {
-	info, err := d.Engines.Discover(ctx, url, "")
+func (d discoverer) Discover(ctx context.Context, s *worker.Spec) (bootstrap.Found, error) {
+	key, err := d.Keys.Open(s)
+	if err != nil {
+		return bootstrap.Found{}, err
+	}
+	info, err := d.Engines.Discover(ctx, s.Base(), key)
 	if err != nil {
 		return bootstrap.Found{}, err
 	}

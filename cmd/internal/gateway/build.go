@@ -27,8 +27,12 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 		return nil, fleet{}, err
 	}
 	incarnation := uint64(time.Now().UnixNano())
-	prober := engine.NewProber(selector.EngineConfig(g.cfg))
-	engines, err := engine.New(selector.EngineConfig(cfg))
+	outward, err := selector.EnginesOf(cfg, g.log)
+	if err != nil {
+		return nil, fleet{}, err
+	}
+	prober := engine.NewProber(outward.Config)
+	engines, err := engine.New(outward.Config)
 	if err != nil {
 		return nil, fleet{}, err
 	}
@@ -53,9 +57,13 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 		return nil, fleet{}, err
 	}
 	rec.alone = c
-	server, err := ingress.New(ingressConfig(cfg), ingress.Deps{
+	icfg := ingressConfig(cfg)
+	if g.cert != nil {
+		icfg.TLS = g.cert.Server()
+	}
+	server, err := ingress.New(icfg, ingress.Deps{
 		Selector: c, Dispatcher: engines, Fleet: c, Registrar: registrar, Selection: c, Log: g.log, Registerer: g.reg, Now: time.Now,
-		Reads: c.Reads, Loads: c.EngineLoads, MooncakeEngines: prober.MooncakeEngines,
+		Reads: c.Reads, Loads: c.EngineLoads, MooncakeEngines: prober.MooncakeEngines, Keys: g.keys,
 	})
 	if err != nil {
 		return nil, fleet{}, err
@@ -63,14 +71,14 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 	if g.server.Store(server); g.hurried.Load() {
 		server.Hurry()
 	}
-	var stages []service.Stage
-	if g.health != nil { // first, so that it ends last
+	stages := append(outward.Stages(), g.certificate()...)
+	if g.health != nil { // below all that requests need, so that it outlives them
 		stages = append(stages, service.Stage{Name: "probes", Run: func(ctx context.Context) error {
 			return service.ServeProbes(ctx, g.health, server.Probes(), g.log)
 		}})
 	}
 	stages = append(stages,
-		g.serveMetrics(g.reg, sources),
+		g.serveMetrics(g.reg, sources, g.readinessOf(c)),
 		service.Stage{Name: "engine connections", Run: engines.Run},
 		service.Stage{Name: "selection client", Run: c.Run},
 		service.Stage{Name: "worker records", Run: rec.run},
@@ -91,6 +99,7 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 			if service.IsChild() {
 				hear(ctx, c)
 			}
+			g.serving.Store(true)
 			return server.Run(ctx, g.api)
 		}},
 	), fleet{rec, c}, nil
@@ -121,7 +130,7 @@ func (g *Gateway) selectors(conn *bus.Conn, incarnation uint64, prober *engine.P
 	var all []*selector.Selector
 	for _, leg := range modeOf(g.cfg).Legs() {
 		sel, err := selector.New(g.cfg, leg, policyOf(g.cfg, leg), worker.ReplicaID(incarnation), g.shared(),
-			selector.Deps{Bus: conn, Prober: prober, Log: g.log, Registerer: g.reg})
+			selector.Deps{Bus: conn, Prober: selector.Prober{Engines: prober, Keys: g.keys}, Log: g.log, Registerer: g.reg})
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +155,11 @@ func (g *Gateway) name() string {
 // registrar registers the workers that the command line names, and those that are
 // added.
 func (g *Gateway) registrar(rec *records, prober *engine.Prober) (*bootstrap.Registrar, error) {
-	return bootstrap.NewRegistrar(registrarConfig(g.cfg), discoverer{selector.Prober{Engines: prober}}, rec, g.log)
+	cfg, err := registrarConfig(g.cfg, g.keys)
+	if err != nil {
+		return nil, err
+	}
+	return bootstrap.NewRegistrar(cfg, discoverer{selector.Prober{Engines: prober, Keys: g.keys}}, rec, g.log)
 }
 
 // registration registers workers, after wait.

@@ -5,18 +5,31 @@ import (
 
 	"smg/bootstrap"
 	"smg/cmd/internal/flags"
+	"smg/cmd/internal/keys"
 	"smg/cmd/internal/version"
 	"smg/ingress"
 	"smg/worker"
 )
 
-func registrarConfig(cfg *flags.Launch) bootstrap.Config {
+// registrarConfig is what is to be registered. The workers of the command line have the
+// API's key for theirs.
+func registrarConfig(cfg *flags.Launch, ring *keys.Ring) (bootstrap.Config, error) {
+	all := candidates(cfg)
+	for i := range all {
+		s, err := bootstrap.SpecOf(all[i].URL, all[i].Leg)
+		if err != nil {
+			return bootstrap.Config{}, err
+		}
+		if all[i].SealedKey, err = ring.Seal(s, string(cfg.Auth.APIKey)); err != nil {
+			return bootstrap.Config{}, fmt.Errorf("worker %s: %w", s.URL, err)
+		}
+	}
 	return bootstrap.Config{
-		Workers:  candidates(cfg),
+		Workers:  all,
 		Endpoint: cfg.HealthCheckEndpoint, ProbeTimeout: cfg.HealthCheckTimeout, DisableHealth: cfg.DisableHealthCheck, DPAware: cfg.Sharing.DPAware,
 		Delay: cfg.WorkerStartupDelay, Interval: cfg.WorkerStartupCheckInterval, Timeout: cfg.WorkerStartupTimeout,
 		Retry: cfg.HealthCheckInterval,
-	}
+	}, nil
 }
 
 func ingressConfig(cfg *flags.Launch) ingress.Config {
@@ -34,6 +47,7 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	c.Version = version.String()
 	c.CORS.Origins = cfg.Requests.CORSOrigins
 	c.LoadInterval = cfg.LoadMonitorInterval
+	c.Auth = ingress.RequireKey(string(cfg.Auth.APIKey))
 	c.Retry = ingress.Retry{
 		Attempts: cfg.Retry.Max, Initial: cfg.Retry.Initial, Max: cfg.Retry.MaxBackoff,
 		Multiplier: cfg.Retry.Multiplier, Jitter: cfg.Retry.Jitter,
@@ -43,7 +57,10 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 
 // sharingConfig is what the flags of table_pd.go decide about the API.
 func sharingConfig(s *flags.Sharing) ingress.PDConfig {
-	return ingress.PDConfig{LocalPrefill: s.LocalPrefill, EncodeOnPrefill: s.EncodeOnPrefill(), SplitAnswers: s.SplitAnswers(), MinTokens: s.MinTokens}
+	return ingress.PDConfig{
+		LocalPrefill: s.LocalPrefill, EncodeOnPrefill: s.EncodeOnPrefill(), SplitAnswers: s.SplitAnswers(), MinTokens: s.MinTokens,
+		MaxRooms: s.MaxRooms, AdmissionWait: s.AdmissionWait,
+	}
 }
 
 // modeOf is the mode in the API's terms.

@@ -47,6 +47,9 @@ func (f *family) kill() {
 func (g *Gateway) newFamily(busURL string) (*family, error) {
 	f := &family{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}}
 	env := append(slices.DeleteFunc(os.Environ(), private), "SMG_NATS_URL="+busURL)
+	if g.secret != "" {
+		env = append(env, "SMG_CLUSTER_SECRET="+string(g.secret))
+	}
 	for _, leg := range modeOf(g.cfg).Legs() {
 		c, err := g.child(f, "selector "+leg.String(), "smg-selector", g.cmd.SelectorArgs(leg, policyOf(g.cfg, leg)), slices.Concat(env, g.cmd.SelectorSecrets()), nil, nil)
 		if err != nil {

@@ -11,14 +11,17 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"smg/bus"
+	"smg/cmd/internal/certs"
 	"smg/cmd/internal/decisions"
 	"smg/cmd/internal/flags"
+	"smg/cmd/internal/keys"
 	"smg/cmd/internal/service"
 	"smg/cmd/internal/terminal"
 	"smg/ingress"
@@ -35,6 +38,10 @@ type Gateway struct {
 	api     net.Listener
 	metrics net.Listener
 	health  net.Listener                   // nil where only the API answers probes
+	cert    *certs.Pair // of the API, nil without TLS
+	keys    *keys.Ring
+	serving atomic.Bool                    // the API is, in this process
+	secret  flags.Secret                   // made up here, for the children; "" where one was given
 	server  atomic.Pointer[ingress.Server] // from Run on, if it is in this process
 	family  atomic.Pointer[family]         // from Run on, if there are children
 	hurried atomic.Bool
@@ -74,7 +81,14 @@ func Bind(cmd *flags.Command, con terminal.Console) (*Gateway, error) {
 	if err != nil {
 		return nil, errors.Join(err, metrics.Close(), api.Close())
 	}
-	return &Gateway{cmd: cmd, cfg: cfg, con: con, log: con.Log, reg: service.NewRegistry(), api: api, metrics: metrics, health: health}, nil
+	g := &Gateway{cmd: cmd, cfg: cfg, con: con, log: con.Log, reg: service.NewRegistry(), api: api, metrics: metrics, health: health}
+	if err = g.makeRing(); err == nil && cfg.Auth.TLS() {
+		g.cert, err = certs.Load(cfg.Auth.TLSCert, cfg.Auth.TLSKey, g.log)
+	}
+	if err != nil {
+		return nil, errors.Join(err, g.Close())
+	}
+	return g, nil
 }
 
 // bindHealth is the listener for probes, nil where there is to be none.
@@ -86,6 +100,18 @@ func bindHealth(flag string, cfg *flags.Launch) (net.Listener, error) {
 		return nil, nil
 	}
 	return service.Listen(flag, cfg.Host, cfg.Trace.HealthPort)
+}
+
+// makeRing makes the ring for the keys of workers. Where nobody else can join, a secret
+// that nobody was told will do.
+func (g *Gateway) makeRing() (err error) {
+	auth := &g.cfg.Auth
+	if auth.ClusterSecret == "" && auth.APIKey == "" && !g.shared() {
+		g.secret = flags.Secret(keys.NewSecret())
+		auth.ClusterSecret = g.secret
+	}
+	g.keys, err = keys.RingOf(g.cfg)
+	return err
 }
 
 // Close lets go of the ports of a gateway that was not run.
@@ -116,7 +142,13 @@ func (g *Gateway) Kill() {
 }
 
 // API is where the API listens.
-func (g *Gateway) API() string { return service.URL(g.cfg.Host, g.api) }
+func (g *Gateway) API() string {
+	url := service.URL(g.cfg.Host, g.api)
+	if g.cert != nil {
+		url = "https" + strings.TrimPrefix(url, "http")
+	}
+	return url
+}
 
 // Metrics is where metrics are scraped.
 func (g *Gateway) Metrics() string {
@@ -193,10 +225,29 @@ type readiness interface {
 	Readiness() (ready bool, healthy, total int)
 }
 
+// readinessOf is what a parent asks a child for, nil where there is no parent.
+func (g *Gateway) readinessOf(r readiness) func() (ready bool, healthy, total int) {
+	if !service.IsChild() {
+		return nil
+	}
+	return func() (ready bool, healthy, total int) {
+		ready, healthy, total = r.Readiness()
+		return ready && g.serving.Load(), healthy, total
+	}
+}
+
+// certificate keeps the API's up to date.
+func (g *Gateway) certificate() []service.Stage {
+	if g.cert == nil {
+		return nil
+	}
+	return []service.Stage{{Name: "API certificate", Run: g.cert.Run}}
+}
+
 // serveMetrics shows what gatherer has, and the decisions of selectors if there are
 // any, on the metrics port.
-func (g *Gateway) serveMetrics(gatherer prometheus.Gatherer, selectors []decisions.Source) service.Stage {
-	page := service.Page{Metrics: gatherer}
+func (g *Gateway) serveMetrics(gatherer prometheus.Gatherer, selectors []decisions.Source, ready func() (bool, int, int)) service.Stage {
+	page := service.Page{Metrics: gatherer, Readiness: ready}
 	if len(selectors) > 0 {
 		page.Decisions = decisions.Handler(selectors, g.log)
 	}

@@ -29,7 +29,11 @@ func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, 
 			return nil, fleet{}, err
 		}
 		rec := newRecords(bus.NewBucket(conn, cluster.Workers()), g.log)
-		prober := engine.NewProber(selector.EngineConfig(g.cfg))
+		outward, err := selector.EnginesOf(g.cfg, g.log)
+		if err != nil {
+			return nil, fleet{}, err
+		}
+		prober := engine.NewProber(outward.Config)
 		registrar, err := g.registrar(rec, prober)
 		if err != nil {
 			return nil, fleet{}, err
@@ -49,14 +53,14 @@ func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, 
 			f.hurry()
 		}
 		known := make(chan struct{}) // closed once the registrar has heard who is registered
-		stages := []service.Stage{
-			g.serveMetrics(merged{own: g.reg, family: f, log: g.log}, f.decisions()),
-			{Name: "children", Run: func(ctx context.Context) error {
+		stages := append(outward.Stages(),
+			g.serveMetrics(merged{own: g.reg, family: f, log: g.log}, f.decisions(), nil),
+			service.Stage{Name: "children", Run: func(ctx context.Context) error {
 				<-ctx.Done()
 				return f.close()
 			}},
-			{Name: "worker records", Run: rec.run},
-			{Name: "copy of worker records", Run: func(ctx context.Context) error {
+			service.Stage{Name: "worker records", Run: rec.run},
+			service.Stage{Name: "copy of worker records", Run: func(ctx context.Context) error {
 				// It also puts again what the bucket may lose.
 				return rec.bucket.Watch(ctx, bus.Events[worker.ID, worker.Spec]{
 					Put:    registrar.Heard,
@@ -64,15 +68,15 @@ func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, 
 					Synced: sync.OnceFunc(func() { close(known) }),
 				})
 			}},
-			{Name: "processes of workers", Run: func(ctx context.Context) error {
+			service.Stage{Name: "processes of workers", Run: func(ctx context.Context) error {
 				return hearProcesses(ctx, conn, cluster, modeOf(g.cfg).Legs(), registrar)
 			}},
-		}
+		)
 		for _, c := range f.selectors {
 			stages = append(stages, service.Stage{Name: c.Name(), Run: c.Run})
 		}
 		return append(stages, registration(registrar, prober, func(ctx context.Context) { listed(ctx, conn, known) }), service.Stage{Name: f.ingress.Name(), Run: f.ingress.Run}),
-			fleet{rec, remote{f.client, apiURL(g.api)}}, nil
+			fleet{rec, remote{f.client, f.ingress.page}}, nil
 	}
 }
 
@@ -94,10 +98,11 @@ func hearProcesses(ctx context.Context, conn *bus.Conn, cluster wire.Cluster, le
 	return subs.Stop()
 }
 
-// remote is the readiness of an API in another process.
+// remote is the readiness of an API in another process, which it shows beside its
+// metrics: the API itself may be for those alone who trust its certificate.
 type remote struct {
 	client *http.Client
-	url    string
+	page   string
 }
 
 // remoteWait bounds one look.
@@ -107,11 +112,8 @@ const remoteWait = time.Second
 func (r remote) Readiness() (ready bool, healthy, total int) {
 	ctx, cancel := context.WithTimeout(context.Background(), remoteWait)
 	defer cancel()
-	var answer struct {
-		Healthy int `json:"healthy_workers"`
-		Total   int `json:"total_workers"`
-	}
-	err := fetch(ctx, r.client, r.url+"/readiness", func(resp *http.Response) error {
+	var answer service.Readiness
+	err := fetch(ctx, r.client, r.page+service.ReadinessPath, func(resp *http.Response) error {
 		return json.NewDecoder(resp.Body).Decode(&answer)
 	})
 	return err == nil, answer.Healthy, answer.Total

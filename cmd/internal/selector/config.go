@@ -13,6 +13,7 @@ import (
 
 	"smg/bus"
 	"smg/cmd/internal/flags"
+	"smg/cmd/internal/keys"
 	"smg/cmd/internal/version"
 	"smg/engine"
 	"smg/legs"
@@ -24,7 +25,7 @@ import (
 // Deps is what a selector works with.
 type Deps struct {
 	Bus        *bus.Conn
-	Prober     *engine.Prober
+	Prober     Prober
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
 }
@@ -40,12 +41,13 @@ func New(cfg *flags.Launch, leg worker.Leg, policyName string, replica worker.Re
 	c := legs.Config{
 		Cluster: cluster, Leg: leg, Replica: replica, Build: version.String(),
 		Policy: cfg.PolicyConfig(policyName), Keeper: keeperConfig(cfg), Loads: loadConfig(cfg), Endpoint: cfg.HealthCheckEndpoint,
+		Rooms: legs.Rooms{Bound: leg == worker.Decode, Most: cfg.Sharing.MaxRooms},
 	}
 	if shared {
 		c.Settle = worker.Settle
 	}
 	deps := legs.Deps{
-		Bus: d.Bus, Prober: Prober{d.Prober}, Loads: loadsFrom(d.Prober), Pins: pinStore(d.Bus, cluster.Pins(leg), c.Policy.Pins),
+		Bus: d.Bus, Prober: d.Prober, Loads: loadsFrom(d.Prober), Pins: pinStore(d.Bus, cluster.Pins(leg), c.Policy.Pins),
 		Log: d.Log, Registerer: d.Registerer, Now: time.Now,
 	}
 	rec, err := recorder(cfg, leg, policyName, replica, d)
@@ -87,25 +89,29 @@ func keeperConfig(cfg *flags.Launch) worker.KeeperConfig {
 	return k
 }
 
-// EngineConfig is how this process connects to engines, for requests and for probes.
-func EngineConfig(cfg *flags.Launch) engine.Config {
-	c := engine.DefaultConfig()
-	c.IdleTimeout = cfg.UpstreamPoolIdleTimeout
-	return c
+// Prober lets selectors and registrars probe engines, each with its worker's key. One
+// whose key cannot be opened here is not asked.
+type Prober struct {
+	Engines *engine.Prober
+	Keys    *keys.Ring
 }
 
-// Prober lets selectors and registrars probe engines. Workers have no keys of their
-// own yet.
-type Prober struct{ Engines *engine.Prober }
-
 // Health is nil when the worker answers well. It is safe for concurrent use.
-func (p Prober) Health(ctx context.Context, url, endpoint string) error {
-	return p.Engines.Health(ctx, url, endpoint, "")
+func (p Prober) Health(ctx context.Context, s *worker.Spec, endpoint string) error {
+	key, err := p.Keys.Open(s)
+	if err != nil {
+		return err
+	}
+	return p.Engines.Health(ctx, s.Base(), endpoint, key)
 }
 
 // Identify is which process a worker is, as far as its engine shows it. It is safe for
 // concurrent use.
 func (p Prober) Identify(ctx context.Context, s *worker.Spec) (worker.Process, error) {
-	id, err := p.Engines.Identify(ctx, s.Base(), "", string(s.Runtime))
+	key, err := p.Keys.Open(s)
+	if err != nil {
+		return worker.Process{}, err
+	}
+	id, err := p.Engines.Identify(ctx, s.Base(), key, string(s.Runtime))
 	return worker.Process{ID: id.ID, BootstrapPort: id.BootstrapPort}, err
 }

@@ -19,12 +19,21 @@ func loadConfig(cfg *flags.Launch) legs.LoadConfig {
 	}
 }
 
-// loadsFrom lets a leg's keepers poll engines. Workers have no keys of their own yet.
-func loadsFrom(p *engine.Prober) func(*worker.Spec) legs.LoadSource {
+// loadsFrom lets a leg's keepers poll engines, each with its worker's key.
+func loadsFrom(p Prober) func(*worker.Spec) legs.LoadSource {
 	return func(s *worker.Spec) legs.LoadSource {
-		return loadSource{engine.NewLoadSource(p, engine.LoadTarget{BaseURL: s.Base(), Runtime: string(s.Runtime)}), s}
+		key, err := p.Keys.Open(s)
+		if err != nil {
+			return closed{err}
+		}
+		return loadSource{engine.NewLoadSource(p.Engines, engine.LoadTarget{BaseURL: s.Base(), APIKey: key, Runtime: string(s.Runtime)}), s}
 	}
 }
+
+// closed is the source of a worker that cannot be asked.
+type closed struct{ err error }
+
+func (c closed) Poll(context.Context) (legs.Loads, error) { return legs.Loads{}, c.err }
 
 // loadSource is an engine's loads in the words of package legs.
 type loadSource struct {

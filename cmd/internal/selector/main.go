@@ -12,6 +12,7 @@ import (
 
 	"smg/cmd/internal/decisions"
 	"smg/cmd/internal/flags"
+	"smg/cmd/internal/keys"
 	"smg/cmd/internal/service"
 	"smg/cmd/internal/terminal"
 	"smg/cmd/internal/version"
@@ -57,8 +58,16 @@ func run(ctx context.Context, cfg *flags.Launch, page net.Listener, log *slog.Lo
 		return errors.Join(err, page.Close())
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	prober := engine.NewProber(EngineConfig(cfg))
-	defer prober.Close()
+	ring, err := keys.RingOf(cfg)
+	if err != nil {
+		return errors.Join(err, page.Close())
+	}
+	engines, err := EnginesOf(cfg, log)
+	if err != nil {
+		return errors.Join(err, page.Close())
+	}
+	prober := Prober{engine.NewProber(engines.Config), ring}
+	defer prober.Engines.Close()
 	s, err := New(cfg, cfg.Leg, cfg.Policy, worker.ReplicaID(time.Now().UnixNano()), true,
 		Deps{Bus: conn, Prober: prober, Log: log, Registerer: prometheus.Registerer(reg)})
 	if err != nil {
@@ -68,9 +77,9 @@ func run(ctx context.Context, cfg *flags.Launch, page net.Listener, log *slog.Lo
 		Metrics: reg, Decisions: decisions.Handler([]decisions.Source{decisions.Of(s.Service)}, log),
 		Ready: func() bool { return conn.Connected() && s.Ready() },
 	}
-	return service.RunStages(ctx, []service.Stage{
-		{Name: "metrics", Run: func(ctx context.Context) error { return service.ServePage(ctx, page, shown, log) }},
+	return service.RunStages(ctx, append(engines.Stages(),
+		service.Stage{Name: "metrics", Run: func(ctx context.Context) error { return service.ServePage(ctx, page, shown, log) }},
 		service.AwaitBus(conn, cfg.Bus, "start it, or correct --nats-url", log),
-		{Name: "selector", Run: s.Run},
-	})
+		service.Stage{Name: "selector", Run: s.Run},
+	))
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net"
 	"net/http"
@@ -29,6 +30,29 @@ type Page struct {
 	Metrics   prometheus.Gatherer
 	Decisions http.Handler // nil where nobody decides
 	Ready     func() bool  // nil where another port tells
+	// Readiness is what a parent asks for in place of it, nil where there is none.
+	Readiness func() (ready bool, healthy, total int)
+}
+
+// ReadinessPath is where a child shows its readiness.
+const ReadinessPath = "/readiness"
+
+// Readiness is how ready a child is.
+type Readiness struct {
+	Ready   bool `json:"ready"`
+	Healthy int  `json:"healthy_workers"`
+	Total   int  `json:"total_workers"`
+}
+
+// readiness shows it, with 503 while the child is not ready.
+func (p Page) readiness(w http.ResponseWriter, _ *http.Request) {
+	var r Readiness
+	r.Ready, r.Healthy, r.Total = p.Readiness()
+	w.Header().Set("Content-Type", "application/json")
+	if !r.Ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = json.NewEncoder(w).Encode(r) // a parent that has left asks again
 }
 
 // ServePage answers GET /metrics, GET /debug/decisions, GET /health with 200, and GET
@@ -40,6 +64,9 @@ func ServePage(ctx context.Context, l net.Listener, page Page, log *slog.Logger)
 	}))
 	if page.Decisions != nil {
 		mux.Handle("GET "+decisions.Path, page.Decisions)
+	}
+	if page.Readiness != nil {
+		mux.HandleFunc("GET "+ReadinessPath, page.readiness)
 	}
 	mux.HandleFunc("GET /health", func(http.ResponseWriter, *http.Request) {})
 	if page.Ready != nil {
