@@ -44,6 +44,8 @@ type exchange struct {
 	only   call
 	asked  wire.Select
 	fields [4]engine.Field // room for the request's
+
+	ranking *ranking // of a request for one, else nil
 }
 
 // open begins an exchange, and has it watched until close.
@@ -89,6 +91,7 @@ func (x *exchange) run(rt *route, r *http.Request) error {
 	if err = x.parse(rt, r, raw); err != nil {
 		return err
 	}
+	x.ranks(rt, raw)
 	err = x.attempts(rt, r)
 	x.srv.scatter(&x.query)
 	x.asked = wire.Select{}

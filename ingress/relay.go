@@ -36,12 +36,16 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 		x.exhausted(c.leg(), x.query.route)
 	}
 	sse, src, length := x.answersEvents(resp), source(resp), resp.ContentLength
+	x.ranksAnswer(resp)
 	if x.rewrite != nil && resp.Get("Content-Encoding") == "" {
 		w := x.rewritten(resp, sse)
 		defer w.release()
 		src, length = w, -1
 	}
 	piece, err := src.Next()
+	if p := x.misranked(c); p != nil {
+		return p
+	}
 	if c.leg() == worker.Decode && err == nil && resp.Get("Content-Encoding") == "" {
 		var event []byte
 		if sse {
