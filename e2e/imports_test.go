@@ -123,9 +123,9 @@ func TestWhatBinariesLink(t *testing.T) {
 		program string
 		not     []string
 	}{
-		{"cmd/smg-selector", []string{"github.com/nats-io/nats-server", module + "/bus/natsd", module + "/ingress", module + "/legs/client", module + "/cmd/internal/gateway", module + "/study"}},
+		{"cmd/smg-selector", []string{"github.com/nats-io/nats-server", module + "/bus/natsd", module + "/ingress", module + "/legs/client", module + "/cmd/internal/gateway", module + "/study", "google.golang.org/grpc", "go.opentelemetry.io"}},
 		{"cmd/smg-ingress", []string{"github.com/nats-io/nats-server", module + "/bus/natsd", module + "/study"}},
-		{"cmd/smg-sim", []string{"github.com/nats-io", module + "/ingress", module + "/legs", module + "/engine"}},
+		{"cmd/smg-sim", []string{"google.golang.org/grpc", "go.opentelemetry.io", "github.com/nats-io", module + "/ingress", module + "/legs", module + "/engine"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.program, func(t *testing.T) {

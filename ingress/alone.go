@@ -37,7 +37,7 @@ func unshared(rt *route, why string) *problem {
 func rerank(path string, plain bool) *route {
 	return &route{
 		path: path, upstream: "/v1/rerank", check: body.CheckRerank, prompts: body.CountOne,
-		text: body.TextRerank, partition: body.Partition, endpoint: "rerank", idPrefix: "req-", plain: plain,
+		text: body.TextRerank, partition: body.Partition, endpoint: "rerank", plain: plain,
 		aloneVLLM: "vLLM hands nothing over for it",
 	}
 }

@@ -43,6 +43,7 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.to }
 
 func (a *answer) begin(status int) {
 	a.status, a.headed = status, a.x.elapsed()
+	defer a.x.headOut()
 	if status < http.StatusBadRequest {
 		return
 	}

@@ -21,6 +21,7 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 		x.timing.begin(x.elapsed())
 		plan, err := x.plan(rt, tried)
 		if err == nil {
+			x.planned = plan.Decode.lease.Plan
 			x.timing.selected = x.timing.next(x.elapsed())
 			x.timing.dispatched = x.timing.step
 			err = x.dispatch(rt, r, plan)
@@ -40,6 +41,9 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 			tried = append(tried, plan.gone...)
 		}
 		if p.stale && replans > 0 {
+			if p.resend {
+				x.srv.metrics.router.replanned.Add(1)
+			}
 			replans--
 			n--
 			continue
@@ -53,7 +57,9 @@ func (x *exchange) attempts(rt *route, r *http.Request) error {
 			return err
 		}
 		x.srv.metrics.retrying(leg, rt)
-		if !x.pause(retry.delay(n, jitter())) {
+		delay := retry.delay(n, jitter())
+		x.srv.metrics.router.backedOff(n+1, delay)
+		if !x.pause(delay) {
 			return contextProblem(&x.ctx, "the next attempt was awaited")
 		}
 	}

@@ -30,6 +30,8 @@ type call struct {
 	waits   bool  // for a worker with room, as long as the operator allows
 	urgent  bool  // others wait in line, and it does not
 	units   int32 // sequences, 0 for one
+	span    Span  // nil for none
+	status  int   // of the answer
 }
 
 // end ends the lease, once. A worker is charged with one failure of a request at
@@ -39,12 +41,13 @@ func (c *call) end(o worker.Outcome, unreached bool) {
 		return
 	}
 	c.ended = true
+	c.untrace(o)
 	if c.share != nil {
 		c.share.end(c, o, unreached)
 		return
 	}
 	if o == worker.Failure {
-		c.x.srv.complain(c.pick.Worker, c.why)
+		c.x.srv.complain(c.pick.Worker, c.why, c.x.id[0])
 		if !c.x.charge(c.pick.Worker.ID) {
 			o = worker.Neutral
 		}
@@ -89,6 +92,7 @@ func (c *call) address(q request) (*engine.Target, error) {
 	if c.pick.Worker.Runtime == worker.VLLM {
 		q.fields = c.x.rankOf(c).header(q.fields)
 	}
+	q.fields = c.traced(q.fields)
 	c.sent = engine.Request{Method: http.MethodPost, Path: q.path, Fields: q.fields, Body: q.body, NoResend: q.bound}
 	return target, nil
 }
@@ -98,6 +102,8 @@ func (c *call) answered(ctx context.Context, resp *engine.Response, err error) (
 	url := c.pick.Worker.URL
 	switch {
 	case err == nil:
+		c.status = resp.Status
+		c.x.srv.metrics.heard(c.pick.Worker, resp.Status, "")
 		if resp.Status >= http.StatusInternalServerError {
 			c.why = fmt.Sprintf("it answered %d", resp.Status)
 		}
@@ -121,6 +127,8 @@ func (c *call) answered(ctx context.Context, resp *engine.Response, err error) (
 	p := unreachableProblem(c.leg(), err, url)
 	var e *engine.Error
 	p.stale = c.sent.NoResend && errors.As(err, &e) && e.Reused && errors.Is(err, engine.ErrNoAnswer)
+	p.resend = p.stale
+	c.x.srv.metrics.heard(c.pick.Worker, p.status, p.code)
 	return nil, p
 }
 

@@ -45,9 +45,9 @@ func (c *complaints) due(id worker.ID, now time.Time) (skipped int, due bool) {
 }
 
 // complain tells the operator that a worker fails requests.
-func (s *Server) complain(w *worker.Spec, why string) {
+func (s *Server) complain(w *worker.Spec, why, request string) {
 	if skipped, due := s.complaints.due(w.ID, s.now()); due {
 		s.log.Warn("worker failed a request", slog.String("worker", w.URL), slog.String("leg", w.Leg.String()),
-			slog.String("reason", why), slog.Int("failures_before", skipped))
+			slog.String("reason", why), slog.Int("failures_before", skipped), slog.String("request_id", request))
 	}
 }

@@ -13,8 +13,8 @@ import (
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.active.Add(1)
 	defer s.active.Add(-1)
-	defer s.report(r)
 	x := s.open(w, r)
+	defer s.report(r, x)
 	defer x.close()
 	x.identify(r)
 	if x.cors(r) {
@@ -60,13 +60,13 @@ func (x *exchange) conclude(err error) {
 
 // report logs a panic, which is a fault of this program, and lets it cut the one
 // connection that it concerns: net/http's own report goes to the debug log.
-func (s *Server) report(r *http.Request) {
+func (s *Server) report(r *http.Request, x *exchange) {
 	v := recover()
 	if v == nil {
 		return
 	}
 	if err, ok := v.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
-		s.log.Error("a request hit a fault of the gateway", slog.String("uri", r.URL.Path), slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+		s.log.Error("a request hit a fault of the gateway", slog.String("uri", r.URL.Path), slog.String("request_id", x.id[0]), slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
 	}
 	panic(http.ErrAbortHandler)
 }
@@ -77,7 +77,7 @@ func (s *Server) report(r *http.Request) {
 func (x *exchange) contained(work func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			x.srv.log.Error("a request hit a fault of the gateway", slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+			x.srv.log.Error("a request hit a fault of the gateway", slog.String("request_id", x.id[0]), slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
 			err = gatewayProblem(http.StatusInternalServerError, "internal_error", "the gateway has a fault, which its log tells of")
 		}
 	}()

@@ -28,6 +28,7 @@ type problem struct {
 	retryable  bool
 	leg        worker.Leg    // the leg that failed
 	stale      bool          // nothing was sent: the connection had died unused
+	resend     bool          // to be sent at once on another connection
 	retryAfter time.Duration // when the client may come back, 0 for no word of it
 }
 
@@ -44,6 +45,9 @@ const (
 )
 
 func (p *problem) Error() string { return p.message }
+
+// codeUnknownModel is the code of a request for a model that nobody serves.
+const codeUnknownModel = "model_not_found"
 
 // errorCodeHeader is where clients find the gateway's error code.
 const errorCodeHeader = "X-Smg-Error-Code"
@@ -155,7 +159,7 @@ func refusedSelection(err error, leg worker.Leg, name string) *problem {
 	}
 	switch {
 	case errors.Is(err, worker.ErrNoWorkers):
-		return gatewayProblem(http.StatusNotFound, "model_not_found", "no worker serves the model %q; GET /v1/models lists what is served", name)
+		return gatewayProblem(http.StatusNotFound, codeUnknownModel, "no worker serves the model %q; GET /v1/models lists what is served", name)
 	case errors.Is(err, worker.ErrOverloaded):
 		return gatewayProblem(http.StatusServiceUnavailable, codeShed, "every %s worker for %s is overloaded", leg, name)
 	case errors.Is(err, worker.ErrFull):

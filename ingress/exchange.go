@@ -24,10 +24,10 @@ type exchange struct {
 	mode     Mode   // how the request is served
 	err      error  // what became of it, once it is concluded
 	query    query
-	id       string // the request's, once it is needed
-	plans    int    // that were made, or tried to be
-	attempt  int    // the one under way, from 1
-	last     bool   // it is the last one
+	id       [1]string // the request's, as a header field has it
+	plans    int       // that were made, or tried to be
+	attempt  int       // the one under way, from 1
+	last     bool      // it is the last one
 	headSent bool
 	noted    bool     // as one whose prompt decode computes
 	rewrite  rewriter // of the attempt's answer, nil in the usual case
@@ -44,6 +44,14 @@ type exchange struct {
 	only   call
 	asked  wire.Select
 	fields [4]engine.Field // room for the request's
+
+	came   *arrivals // nil for what is not counted among the API's requests
+	named  bool      // its id is the gateway's
+	routed bool      // it is one for workers, and has got as far
+	failed error     // what broke an answer that had begun, where its client was told
+
+	span    Span   // nil where nothing is traced
+	planned uint64 // the last plan, as selectors know it
 
 	ranking *ranking // of a request for one, else nil
 }

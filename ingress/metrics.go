@@ -34,7 +34,8 @@ type metrics struct {
 // series is one combination of label values of smg_worker_selection_total.
 type series struct{ workerType, mode, model, policy string }
 
-func newMetrics(reg prometheus.Registerer, rooms *bootstrap.Rooms) (*metrics, error) {
+func newMetrics(cfg *Config, reg prometheus.Registerer, rooms *bootstrap.Rooms, active *atomic.Int64) (*metrics, error) {
+	buckets := cfg.Access.DurationBuckets
 	m := &metrics{
 		selections: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "smg_worker_selection_total",
@@ -52,21 +53,22 @@ func newMetrics(reg prometheus.Registerer, rooms *bootstrap.Rooms) (*metrics, er
 			Name: "smg_worker_overload_shed_total",
 			Help: "Requests that were refused because workers had too much to do.",
 		}, []string{"stage"}),
-		pd:     newPDMetrics(),
-		http:   newHTTPMetrics(),
-		router: newRouterMetrics(),
+		pd:     newPDMetrics(buckets),
+		http:   newHTTPMetrics(buckets, active),
+		router: newRouterMetrics(buckets),
 		models: map[string]struct{}{},
 	}
 	for _, stage := range []string{stageSelection, stageDispatch, stageAdmission} {
 		m.sheds.WithLabelValues(stage) // from 0 on
 	}
 	m.series.Store(&map[series]prometheus.Counter{})
-	active := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+	m.router.served = newTable(m.addServed)
+	inUse := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "smg_bootstrap_rooms_active",
 		Help: "Bootstrap rooms of requests in flight.",
 	}, func() float64 { return float64(rooms.Len()) })
 	for _, c := range slices.Concat(m.pd.collectors(), m.http.collectors(), m.router.collectors(),
-		[]prometheus.Collector{m.selections, m.retries, m.exhaustion, m.sheds, active}) {
+		[]prometheus.Collector{m.selections, m.retries, m.exhaustion, m.sheds, inUse}) {
 		if err := reg.Register(c); err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"strconv"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -12,8 +13,12 @@ type httpMetrics struct {
 	requests  *prometheus.CounterVec   // method, path
 	duration  *prometheus.HistogramVec // method, path: until the head is out
 	responses *prometheus.CounterVec   // path, status_code, error_code
-	active    prometheus.Gauge
+	active    prometheus.GaugeFunc
 	ages      *prometheus.GaugeVec // gt, le: see ageBounds
+
+	arrivals *table[arrivalKey, *arrivals]
+	answers  *table[answerKey, prometheus.Counter]
+	binned   []prometheus.Gauge // of ages, in the order of their bins
 
 	limited  *prometheus.CounterVec // result
 	inflight prometheus.Gauge       // that have a permit
@@ -48,12 +53,16 @@ func ageBins() (bins [][2]string) {
 	return bins
 }
 
-func newHTTPMetrics() *httpMetrics {
+// newHTTPMetrics has durations in buckets, and active for what is in flight.
+func newHTTPMetrics(buckets []float64, active *atomic.Int64) *httpMetrics {
 	m := &httpMetrics{
 		requests:  counterVec("smg_http_requests_total", "Requests that have come.", "method", "path"),
-		duration:  secondsVec("smg_http_request_duration_seconds", "From a request to the head of its answer.", "method", "path"),
+		duration:  secondsVec(buckets, "smg_http_request_duration_seconds", "From a request to the head of its answer.", "method", "path"),
 		responses: counterVec("smg_http_responses_total", "Answers, with the gateway's own error code.", "path", "status_code", "error_code"),
-		active:    gauge("smg_http_connections_active", "Requests in flight, with their answers' bodies."),
+		active: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "smg_http_connections_active",
+			Help: "Requests in flight, with their answers' bodies.",
+		}, func() float64 { return float64(active.Load()) }),
 		ages: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "smg_http_inflight_request_age_count",
 			Help: "Requests in flight by their age in seconds, as of the last look.",
@@ -66,8 +75,15 @@ func newHTTPMetrics() *httpMetrics {
 	from0(m.limited, limitAllowed, limitRejected)
 	from0(m.refused, queueFull, queueTimeout)
 	for _, bin := range ageBins() {
-		m.ages.WithLabelValues(bin[0], bin[1])
+		m.binned = append(m.binned, m.ages.WithLabelValues(bin[0], bin[1]))
 	}
+	m.arrivals = newTable(func(k arrivalKey) (*arrivals, bool) {
+		labels := []string{k.method, k.route.name()}
+		return &arrivals{m.requests.WithLabelValues(labels...), m.duration.WithLabelValues(labels...)}, true
+	})
+	m.answers = newTable(func(k answerKey) (prometheus.Counter, bool) {
+		return m.responses.WithLabelValues(k.route.name(), strconv.Itoa(k.status), k.code), true
+	})
 	return m
 }
 
@@ -80,8 +96,8 @@ func counterVec(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-func secondsVec(name, help string, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: secondsBuckets()}, labels)
+func secondsVec(buckets []float64, name, help string, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
 }
 
 func gauge(name, help string) prometheus.Gauge {

@@ -49,10 +49,10 @@ const (
 	modePassthrough = "passthrough"
 )
 
-func newPDMetrics() *pdMetrics {
+func newPDMetrics(buckets []float64) *pdMetrics {
 	labels := []string{"backend_type", "model", "runtime"}
 	histogram := func(name, help string) *prometheus.HistogramVec {
-		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: secondsBuckets()}, labels)
+		return secondsVec(buckets, name, help, labels...)
 	}
 	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -131,13 +131,5 @@ func (m *metrics) addTimes(p *Plan, model string) *pdTimes {
 func (m *metrics) unmet(p *Plan, failure *problem, model string) {
 	if p.Decode.leg() == worker.Decode && p.runtime() != worker.VLLM && strings.Contains(failure.message, "KVTransferError") {
 		m.pd.bootstrapFailures.WithLabelValues(m.pdLabels(p, model)...).Inc()
-	}
-}
-
-// secondsBuckets are those of all durations.
-func secondsBuckets() []float64 {
-	return []float64{
-		0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 30, 45, 60, 90, 120, 180, 240, 300, 480, 900, 1200, 1800, 2700,
-		3600, 5400, 7200,
 	}
 }

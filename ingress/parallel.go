@@ -157,7 +157,7 @@ func (x *exchange) first(ctx context.Context, err error) error {
 	}
 	if other, ok := errors.AsType[*problem](err); ok {
 		// The client is told of one.
-		x.srv.log.Warn("both legs have failed", slog.String("first", clip(cause.message)), slog.String("other", clip(other.message)))
+		x.srv.log.Warn("both legs have failed", slog.String("request_id", x.id[0]), slog.String("first", clip(cause.message)), slog.String("other", clip(other.message)))
 	}
 	return cause
 }

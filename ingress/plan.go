@@ -83,7 +83,7 @@ func (x *exchange) planWhole(tried []worker.ID) (*Plan, error) {
 	return &x.whole, nil
 }
 
-// counted counts the selections of a plan, and tells the client of those that were
+// counted counts plans that need no prefill, and tells the client of those that were
 // made without a selector.
 func (x *exchange) counted(p *Plan) {
 	var degraded []string
@@ -92,7 +92,6 @@ func (x *exchange) counted(p *Plan) {
 		x.srv.metrics.pd.localPrefill.Inc()
 	}
 	for c := range p.calls() {
-		x.srv.metrics.selected(&c.pick, x.query.model)
 		if name := c.leg().String(); c.pick.Degraded && !slices.Contains(degraded, name) {
 			degraded = append(degraded, name)
 		}
@@ -107,8 +106,7 @@ func (x *exchange) counted(p *Plan) {
 }
 
 // plan says who serves the request: which legs it has, who is picked for each, and
-// whether they go together. Any refusal releases the others. The selections are
-// counted once all have answered.
+// whether they go together. Any refusal releases the others.
 func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
 	number := x.plans
 	x.plans++
@@ -222,6 +220,9 @@ func (x *exchange) choose(c *call, items []body.Item, tried []worker.ID, ask *wi
 	}
 	c.pick, err = x.srv.selector.Select(&x.ctx, ask)
 	c.lease = ask.Lease
+	if err == nil {
+		x.srv.metrics.selected(&c.pick, x.query.model) // whatever becomes of the other legs
+	}
 	return err
 }
 

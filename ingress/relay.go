@@ -115,6 +115,7 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 	case x.write(errorEvent(p, last), true) != nil:
 		return errClientGone
 	}
+	x.failed = p
 	return nil
 }
 
@@ -256,7 +257,7 @@ func (x *exchange) writeHead(resp *engine.Response, url string, sse bool, length
 // the gateway.
 func dropNamed(h http.Header, options string) {
 	for option := range strings.SplitSeq(options, ",") {
-		if name := textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(option)); name != "Content-Type" && name != "Content-Encoding" {
+		if name := textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(option)); name != "Content-Type" && name != "Content-Encoding" && name != requestIDHeader {
 			delete(h, name)
 		}
 	}
@@ -267,7 +268,7 @@ func dropNamed(h http.Header, options string) {
 func dropsToClient(canonical string) bool {
 	switch canonical {
 	case "Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer", "Trailers",
-		"Transfer-Encoding", "Upgrade", "Host", "Content-Length", "X-Smg-Error-Code", "X-Smg-Routed-Worker-Id", "X-Smg-Degraded", attemptsHeader:
+		"Transfer-Encoding", "Upgrade", "Host", "Content-Length", "X-Smg-Error-Code", "X-Smg-Routed-Worker-Id", "X-Smg-Degraded", attemptsHeader, requestIDHeader:
 		return true
 	}
 	return strings.HasPrefix(canonical, corsPrefix) // the gateway's own are meant

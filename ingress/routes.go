@@ -27,6 +27,7 @@ type route struct {
 	path     string // or what paths of this kind begin with, see template
 	template string // of paths that differ in a name, for those who count: "/workers/{worker_id}"
 	class    class
+	probe    bool // asked all the time, so that it is no news
 
 	get, post, put, patch, delete action // nil: no such method
 
@@ -39,7 +40,6 @@ type route struct {
 	tokens    body.Tokener // nil where a body has no token ids
 	partition body.Partitioner
 	endpoint  string     // in metrics
-	idPrefix  string     // of request ids that the gateway makes up
 	media     body.Media // nil where a body cannot carry any
 	plain     bool       // faults of the body are plain text
 	// Why several workers cannot share a request: none of any engine, and none of

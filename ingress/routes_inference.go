@@ -1,7 +1,6 @@
 package ingress
 
 import (
-	"log/slog"
 	"net/http"
 
 	"smg/ingress/body"
@@ -13,34 +12,34 @@ func inferenceRoutes() []*route {
 		{
 			path: chatPath, check: body.CheckChat, prompts: body.CountChat,
 			text: body.TextChat, partition: body.Partition,
-			endpoint: "chat", idPrefix: "chatcmpl-", media: body.MediaChat,
+			endpoint: "chat", media: body.MediaChat,
 		},
 		{
 			path: "/v1/completions", check: body.CheckCompletions, prompts: body.CountCompletions,
 			text: body.TextCompletions, tokens: body.TokensCompletions, partition: body.Partition,
-			endpoint: "completions", idPrefix: "cmpl-",
+			endpoint: "completions",
 		},
 		{
 			path: "/generate", check: body.CheckGenerate, prompts: body.CountGenerate,
 			text: body.TextGenerate, tokens: body.TokensGenerate, partition: body.PartitionGenerate,
-			endpoint: "generate", idPrefix: "gnt-", plain: true, aloneVLLM: "vLLM has no such route",
+			endpoint: "generate", plain: true, aloneVLLM: "vLLM has no such route",
 		},
 		{
 			path: "/v1/messages", check: body.CheckMessages, prompts: body.CountOne,
-			text: body.TextMessages, partition: body.Partition, endpoint: "messages", idPrefix: "msg_", media: body.MediaMessages,
+			text: body.TextMessages, partition: body.Partition, endpoint: "messages", media: body.MediaMessages,
 		},
 		{
 			path: responsesPath, check: body.CheckResponses, prompts: body.CountOne,
-			text: body.TextResponses, partition: body.Partition, endpoint: "responses", idPrefix: "resp-",
+			text: body.TextResponses, partition: body.Partition, endpoint: "responses",
 		},
 		{
 			path: "/v1/embeddings", check: body.CheckInput, prompts: body.CountOne,
-			text: body.TextEmbeddings, partition: body.Partition, endpoint: "embeddings", idPrefix: "req-", plain: true,
+			text: body.TextEmbeddings, partition: body.Partition, endpoint: "embeddings", plain: true,
 			alone: noKV,
 		},
 		{
 			path: "/v1/classify", check: body.CheckInput, prompts: body.CountOne,
-			text: body.TextClassify, partition: body.Partition, endpoint: "classify", idPrefix: "req-", plain: true,
+			text: body.TextClassify, partition: body.Partition, endpoint: "classify", plain: true,
 			alone: noKV,
 		},
 		rerank("/v1/rerank", true), rerank("/rerank", false),
@@ -53,10 +52,6 @@ func inferenceRoutes() []*route {
 
 // infer has a worker answer.
 func (x *exchange) infer(r *http.Request) error {
-	err := x.run(x.route, r)
-	if x.srv.log.Enabled(&x.ctx, slog.LevelDebug) {
-		x.srv.log.LogAttrs(&x.ctx, slog.LevelDebug, "request ended", slog.String("uri", r.URL.Path), slog.String("model", clip(x.query.model)),
-			slog.Duration("latency", x.elapsed()), slog.Any("error", err))
-	}
-	return err
+	x.routed = true
+	return x.run(x.route, r)
 }

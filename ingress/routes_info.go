@@ -5,9 +5,9 @@ import "net/http"
 // infoRoutes are the paths where anybody learns how the gateway is and what it serves.
 func (s *Server) infoRoutes() []*route {
 	return []*route{
-		{path: "/health", class: classPublic, get: told(s.health)},
-		{path: "/liveness", class: classPublic, get: told(s.health)},
-		{path: "/readiness", class: classPublic, get: told(s.readiness)},
+		{path: "/health", class: classPublic, probe: true, get: told(s.health)},
+		{path: "/liveness", class: classPublic, probe: true, get: told(s.health)},
+		{path: "/readiness", class: classPublic, probe: true, get: told(s.readiness)},
 		{path: "/v1/models", class: classPublic, get: told(s.models)},
 		{path: "/get_server_info", class: classPublic, get: s.forwarded},
 		{path: "/get_model_info", class: classPublic, get: s.forwarded},

@@ -3,7 +3,6 @@ package ingress
 import (
 	"errors"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
@@ -21,9 +20,9 @@ import (
 // which fetches it. All get one request id, which differs from plan to plan: the
 // engine may still hold what belongs to the last one.
 func (x *exchange) sequential(rt *route, r *http.Request, p *Plan) error {
-	id := x.requestID(rt, r) + "-" + strconv.Itoa(p.number)
-	if r.Header.Get(requestIDHeader) == "" {
-		id = strings.TrimPrefix(id, rt.idPrefix) // which the engine puts before it in its answer
+	id := x.id[0] + "-" + strconv.Itoa(p.number)
+	if x.named {
+		id = strings.TrimPrefix(id, idPrefix(r.URL.Path)) // which the engine puts before it in its answer
 	}
 	fields := withRequestID(upstreamFields(nil, r.Header), id)
 	if err := x.encode(p, fields); err != nil {
@@ -111,7 +110,6 @@ func (x *exchange) another(p *Plan, h *handoff) bool {
 		c.end(worker.Neutral, true)
 		return false
 	}
-	x.srv.metrics.selected(&c.pick, x.query.model)
 	p.gone = append(p.gone, p.Decode.pick.Worker.ID)
 	p.Decode = c
 	return true
@@ -186,27 +184,4 @@ func withoutRequestID(fields []engine.Field) []engine.Field {
 		}
 	}
 	return kept
-}
-
-const requestIDHeader = "X-Request-Id"
-
-// requestID is the client's id of the request, or one that the gateway makes up
-// once.
-func (x *exchange) requestID(rt *route, r *http.Request) string {
-	if x.id == "" {
-		if x.id = r.Header.Get(requestIDHeader); x.id == "" {
-			x.id = rt.idPrefix + newID()
-		}
-	}
-	return x.id
-}
-
-// newID is 24 letters and digits, which differ from request to request.
-func newID() string {
-	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-	var id [24]byte
-	for i := range id {
-		id[i] = alphabet[rand.IntN(len(alphabet))]
-	}
-	return string(id[:])
 }

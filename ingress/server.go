@@ -40,6 +40,7 @@ type Deps struct {
 	Loads func(ctx context.Context) []worker.Loads
 	Keys  Keys // nil: no worker has a key of its own
 
+	Tracer     Tracer // nil: nothing is traced
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
 	Now        func() time.Time
@@ -56,6 +57,7 @@ type Server struct {
 	ring       Keys
 	log        *slog.Logger
 	now        func() time.Time
+	tracer     Tracer
 	metrics    *metrics
 	rooms      *bootstrap.Rooms
 	engineIDs  engineIDs
@@ -70,6 +72,7 @@ type Server struct {
 	deaf       sync.Map // worker.ID → epoch of a prefill process that cannot be told to let go
 	routes     map[string]*route
 	keyHeaders []string
+	idHeaders  []string
 	foreign    []body.Edit // see foreignFields
 	reads      func(worker.Leg) wire.Reads
 	inputRooms sync.Pool // of *room
@@ -90,20 +93,27 @@ func New(cfg Config, d Deps) (*Server, error) {
 		return nil, err
 	}
 	rooms := bootstrap.NewRooms(nil)
-	m, err := newMetrics(d.Registerer, rooms)
-	if err != nil {
-		return nil, fmt.Errorf("registering the metrics of the API: %w", err)
-	}
 	s := &Server{
 		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar, selection: d.Selection, ring: d.Keys,
-		log: d.Log, now: d.Now, metrics: m, reads: d.Reads, rooms: rooms, inputRooms: sync.Pool{New: func() any { return new(room) }},
+		log: d.Log, now: d.Now, tracer: d.Tracer, reads: d.Reads, rooms: rooms, inputRooms: sync.Pool{New: func() any { return new(room) }},
 		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}), engineIDs: engineIDs{ask: d.MooncakeEngines, now: d.Now},
 		reported: d.Loads,
 	}
+	var err error
+	if s.metrics, err = newMetrics(&s.cfg, d.Registerer, rooms, &s.active); err != nil {
+		return nil, fmt.Errorf("registering the metrics of the API: %w", err)
+	}
+	if err = s.metrics.resends(d.Registerer, d.Dispatcher); err != nil {
+		return nil, fmt.Errorf("registering the metrics of the API: %w", err)
+	}
+	s.watcher.aged = s.metrics.http.aged
 	for _, h := range cfg.RoutingKeyHeaders {
 		if h = http.CanonicalHeaderKey(h); !slices.Contains(s.keyHeaders, h) {
 			s.keyHeaders = append(s.keyHeaders, h)
 		}
+	}
+	for _, h := range cfg.Access.RequestIDHeaders {
+		s.idHeaders = append(s.idHeaders, http.CanonicalHeaderKey(h))
 	}
 	s.life, s.end = context.WithCancel(context.Background())
 	if cfg.PD.MinTokens && cfg.Mode != Regular {
@@ -184,7 +194,9 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 		return errors.Join(fmt.Errorf("serving the API: %w", err), s.close(srv))
 	case <-ctx.Done():
 	}
-	return s.drain(base, srv, cut)
+	err := s.drain(base, srv, cut)
+	s.log.Info("the API has stopped")
+	return err
 }
 
 // Hurry skips the rest of a drain: what is in flight is cut.

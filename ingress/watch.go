@@ -22,6 +22,7 @@ const sweepEvery = 400 * time.Millisecond
 type watcher struct {
 	requestTimeout, readStall, writeStall time.Duration
 	now                                   func() time.Time
+	aged                                  func(bins []int) // is told the ages of what runs, now and then
 
 	mu    sync.Mutex
 	first *watch // of a ring without order
@@ -70,7 +71,7 @@ func (w *watch) progress() { w.steps.Add(1) }
 func (w *watch) ClientGone() { w.ctx.end(left) }
 
 func newWatcher(cfg Config, now func() time.Time) *watcher {
-	return &watcher{requestTimeout: cfg.RequestTimeout, readStall: cfg.BodyStall, writeStall: cfg.WriteStall, now: now}
+	return &watcher{requestTimeout: cfg.RequestTimeout, readStall: cfg.BodyStall, writeStall: cfg.WriteStall, now: now, aged: func([]int) {}}
 }
 
 func (wa *watcher) add(w *watch) {
@@ -111,6 +112,7 @@ func (wa *watcher) run(ctx context.Context) {
 	t := time.NewTimer(every)
 	defer t.Stop()
 	var batch []*watch
+	var aged time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -120,6 +122,10 @@ func (wa *watcher) run(ctx context.Context) {
 		}
 		now, pause := wa.now(), every
 		batch = wa.collect(batch[:0])
+		if now.Sub(aged) >= ageEvery {
+			aged = now
+			wa.count(batch, now)
+		}
 		for _, w := range batch {
 			if left := w.ctx.deadline.Sub(now); left > 0 {
 				pause = min(pause, left)

@@ -26,6 +26,7 @@ type Console struct {
 	terminal bool
 	size     func() (width, height int) // in characters, as it is now
 	status   []string                   // as it was written
+	also     io.Writer                  // nil: nobody
 }
 
 // NewConsole writes to w. terminal says that w understands the control sequences
@@ -43,10 +44,17 @@ func NewConsole(w io.Writer, terminal bool) *Console {
 	return c
 }
 
+// Copy has everything that is written, but for the status line, written to w as well. Call
+// it before anything else.
+func (c *Console) Copy(w io.Writer) { c.also = w }
+
 // Write passes p, which should end in a newline, on as a whole.
 func (c *Console) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.also != nil {
+		_, _ = c.also.Write(p) // it tells of faults itself
+	}
 	if len(c.status) == 0 {
 		return c.w.Write(p)
 	}

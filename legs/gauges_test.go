@@ -37,7 +37,7 @@ func gathered(reg *prometheus.Registry, names ...string) (string, error) {
 	var lines []string
 	for _, f := range families {
 		for _, name := range names {
-			if !strings.HasPrefix(f.GetName(), name) {
+			if !strings.HasPrefix(f.GetName(), name) || strings.HasPrefix(f.GetName(), "smg_worker_health_checks") && name == "smg_worker_health" {
 				continue
 			}
 			for _, m := range f.GetMetric() {
@@ -45,7 +45,7 @@ func gathered(reg *prometheus.Registry, names ...string) (string, error) {
 				for _, l := range m.GetLabel() {
 					labels = append(labels, l.GetValue())
 				}
-				lines = append(lines, strings.TrimPrefix(f.GetName(), "smg_")+" "+strings.Join(labels, " ")+" = "+formatted(m.GetGauge().GetValue()))
+				lines = append(lines, strings.TrimPrefix(f.GetName(), "smg_")+" "+strings.Join(labels, " ")+" = "+formatted(m.GetGauge().GetValue()+m.GetCounter().GetValue()))
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func TestFleetGaugesFollowTheWorkers(t *testing.T) {
 		b.Models = append(b.Models, worker.Model{ID: "m"}, worker.Model{ID: "n"})
 		s.engines.says(b, 5, 0)
 		s.come(a, b, c)
-		names := []string{"smg_worker_cb", "smg_worker_health", "smg_worker_pool", "smg_workers", "smg_selector"}
+		names := []string{"smg_worker_cb_state", "smg_worker_health", "smg_worker_pool", "smg_workers", "smg_selector"}
 		s.shows(t, `
 			selector_requests_active http://w1:8000 = 0
 			selector_requests_active http://w2:8000 = 0

@@ -30,6 +30,7 @@ type keeping struct {
 	engine   *engineLoad // what the last good poll found, nil before the first
 	unpolled string      // why the last poll failed, for the log
 	vetoed   bool        // as the log has it
+	tally    tally
 }
 
 // attrs are who the worker is, for the log.
@@ -121,7 +122,7 @@ func (s *Service) add(specs ...*worker.Spec) {
 func (s *Service) remove(id worker.ID) {
 	s.mu.Lock()
 	if k := s.keepers[id]; k != nil {
-		s.gone[id] = gone{k.spec, k.engine, s.now()}
+		s.gone[id] = gone{k.spec, k.engine, k.tally, s.now()}
 		s.agenda.remove(k)
 	}
 	delete(s.keepers, id)
@@ -258,6 +259,9 @@ func (s *Service) probe(ctx context.Context, k *keeping, epoch uint64, spec *wor
 	defer s.mu.Unlock()
 	if !s.kept(k) {
 		return
+	}
+	if k.Active() {
+		s.outcomes.probed(s.cfg.Leg, f.OK)
 	}
 	before := k.Record().Status
 	rec, changed := k.Probed(epoch, f, s.now())

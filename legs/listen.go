@@ -50,7 +50,7 @@ func (s *Service) foldLeases(b *worker.Batch, now time.Time) {
 			s.book.Undo(e.Lease)
 		}
 		if k := s.keepers[e.Worker]; k != nil {
-			s.tell(k.Outcome(e, now))
+			s.outcome(k, e, now)
 			if e.Unreached && e.Outcome == worker.Failure {
 				s.suspect(k, now)
 			}

@@ -85,8 +85,9 @@ func (s *Service) tick(timed bool) {
 		if s.agenda.ticks[i] > at {
 			continue
 		}
-		had := k.Stay()
+		had, breaker := k.Stay(), k.Record().Breaker
 		s.tell(k.Tick(k.first, now))
+		k.turned(breaker)
 		s.agenda.plan(k)
 		if k.Stay() != had {
 			s.turnedReady()

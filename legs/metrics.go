@@ -39,6 +39,7 @@ const goneFor = 2 * time.Minute
 type gone struct {
 	spec   *worker.Spec
 	engine *engineLoad
+	tally  tally
 	at     time.Time
 }
 
@@ -86,15 +87,13 @@ func export(reg prometheus.Registerer, s *Service) error {
 
 // Describe implements [prometheus.Collector].
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{activeDesc, roomsDesc, waitingDesc, keysDesc, healthDesc, breakerDesc, overloadedDesc, poolDesc} {
+	for _, d := range []*prometheus.Desc{activeDesc, roomsDesc, waitingDesc, keysDesc, healthDesc, breakerDesc, overloadedDesc, poolDesc, turnsDesc, toldDesc, failuresDesc, successesDesc} {
 		ch <- d
 	}
 	for _, g := range engineGauges {
 		ch <- g.desc
 	}
-	for _, o := range c.outcomes.all() {
-		o.Describe(ch)
-	}
+	c.outcomes.probes.Describe(ch)
 }
 
 // Collect implements [prometheus.Collector].
@@ -105,10 +104,11 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	lost := make([][]gone, len(c.legs))
 	for i, s := range c.legs {
 		var loads map[worker.ID]*engineLoad
-		loads, lost[i] = s.exported()
+		var tallies map[worker.ID]tally
+		loads, tallies, lost[i] = s.exported()
 		for _, w := range s.registry.Workers() {
 			if w.Spec.Leg == s.cfg.Leg {
-				page.worker(w, loads[w.Spec.ID], s.cfg.Rooms.Bound)
+				page.worker(w, loads[w.Spec.ID], tallies[w.Spec.ID], s.cfg.Rooms.Bound)
 			}
 		}
 		if s.cfg.Rooms.Bound {
@@ -121,18 +121,17 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		}
 	}
 	page.totals()
-	for _, o := range c.outcomes.all() {
-		o.Collect(ch)
-	}
+	c.outcomes.probes.Collect(ch)
 }
 
-// exported is the engines' gauges of the workers that this replica keeps, and the
-// workers that were removed lately.
-func (s *Service) exported() (loads map[worker.ID]*engineLoad, lost []gone) {
+// exported is the engines' gauges of the workers that this replica keeps, what their
+// breakers have lived through, and the workers that were removed lately.
+func (s *Service) exported() (loads map[worker.ID]*engineLoad, tallies map[worker.ID]tally, lost []gone) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	loads = make(map[worker.ID]*engineLoad, len(s.keepers))
+	loads, tallies = make(map[worker.ID]*engineLoad, len(s.keepers)), make(map[worker.ID]tally, len(s.keepers))
 	for id, k := range s.keepers {
+		tallies[id] = k.tallied()
 		switch e := k.engine; {
 		case e == nil || !k.Active():
 		case e.stay != k.Stay():
@@ -147,7 +146,7 @@ func (s *Service) exported() (loads map[worker.ID]*engineLoad, lost []gone) {
 		}
 		lost = append(lost, g)
 	}
-	return loads, lost
+	return loads, tallies, lost
 }
 
 // scrape is one page of metrics on its way.
@@ -167,7 +166,7 @@ func (p *scrape) gauge(d *prometheus.Desc, v float64, labels ...string) {
 }
 
 // worker shows a worker that is registered, with its rooms if they are bounded.
-func (p *scrape) worker(w *worker.Worker, load *engineLoad, rooms bool) {
+func (p *scrape) worker(w *worker.Worker, load *engineLoad, t tally, rooms bool) {
 	url := w.Spec.URL
 	if p.shown[url] {
 		return
@@ -188,6 +187,7 @@ func (p *scrape) worker(w *worker.Worker, load *engineLoad, rooms bool) {
 	p.gauge(healthDesc, health, url)
 	p.gauge(breakerDesc, float64(w.Record.Breaker), url)
 	load.show(p)
+	p.outcomes(url, &t)
 	p.count(w.Spec, 1, vetoed)
 }
 
@@ -202,6 +202,7 @@ func (p *scrape) gone(g gone) {
 	p.gauge(healthDesc, removed, url)
 	p.gauge(breakerDesc, removed, url)
 	g.engine.show(p)
+	p.outcomes(url, &g.tally)
 }
 
 // count adds to what is counted by model.

@@ -253,6 +253,12 @@ func (k *Keeper) Outcome(e Event, now time.Time) (Record, bool) {
 	return k.publish(k.circuit.observe(e, &k.cfg.Breaker, now), now)
 }
 
+// Streaks are how many calls in a row the breaker counts: failed ones while it is
+// closed, good ones while it is half open.
+func (k *Keeper) Streaks() (failures, successes int) {
+	return len(k.circuit.failures), k.circuit.successes
+}
+
 // Report takes a load report, nil after a failed poll, and whether it vetoes the
 // worker. One polled before the report held is dropped.
 func (k *Keeper) Report(rep *Report, overloaded bool, now time.Time) (Record, bool) {

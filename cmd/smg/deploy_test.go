@@ -94,7 +94,7 @@ func TestManifestsAreUnderstood(t *testing.T) {
 					if user == nil || !strings.Contains(string(conf), `user: "`+user[1]+`"`) {
 						t.Errorf("%s: SMG_NATS_URL %q names no user of deploy/nats", name, env["SMG_NATS_URL"])
 					}
-					want, pages := map[string]int{"metrics": cmd.Launch.PrometheusPort}, []string{"metrics /health"}
+					want, pages := map[string]int{"metrics": cmd.Launch.PrometheusPort}, []string{"metrics /health", "metrics /readiness"}
 					if cmd.Verb == flags.RunIngress {
 						ingresses++
 						want["http"], pages = cmd.Launch.Port, []string{"http /readiness", "http /liveness"}

@@ -8,7 +8,10 @@ import (
 
 // launch serves engines that run already.
 func launch(cmd *flags.Command) int {
-	con := terminal.NewConsole(cmd.Launch)
+	con, err := terminal.NewConsole(cmd.Launch)
+	if err != nil {
+		return con.Fail(err)
+	}
 	g, err := gateway.Bind(cmd, con)
 	if err != nil {
 		return con.Fail(err)

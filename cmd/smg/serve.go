@@ -24,7 +24,10 @@ func serve(cmd *flags.Command) int {
 	if cmd.Launch.DryRun {
 		return planServe(cmd, os.Stdout, os.Stderr)
 	}
-	con := terminal.NewConsole(cmd.Launch)
+	con, err := terminal.NewConsole(cmd.Launch)
+	if err != nil {
+		return con.Fail(err)
+	}
 	g, err := gateway.Bind(cmd, con)
 	if err != nil {
 		return con.Fail(err)

@@ -47,8 +47,8 @@ func (c *Command) SelectorSecrets() []string { return c.secrets(newSet(nameSelec
 // shared are the flags that were given to c and that the command of a child has as
 // well, but for those that the child is given other values of, and for secrets.
 func (c *Command) shared(s *set, but ...string) []string {
-	// The parent listens for its children, and has the metrics of all.
-	but = append(but, "prometheus-host", "prometheus-port")
+	// The parent listens for its children, and has the metrics and the lines of all.
+	but = append(but, "prometheus-host", "prometheus-port", "log-dir", "pprof-addr")
 	var args []string
 	add := func(name, suffix string) {
 		if e := c.inherited(s, name); e != nil && !e.Secret && !slices.Contains(but, e.Name) {

@@ -176,7 +176,7 @@ func stickyTable() []Def {
 			Name: "routing-key-headers", Kind: List, Value: "NAME...", Default: "x-smg-routing-key", Group: groupPolicy, In: serving,
 			Tunes: []string{policy.PrefixHash, policy.ConsistentHashing, stickySessions},
 			Help:  "Request headers that may hold the routing key, the first one present is read.",
-			set:   addHeader,
+			set:   addHeader(func(s *Serve) *[]string { return &s.RoutingKeyHeaders }),
 			clear: func(s *Serve) { s.RoutingKeyHeaders = nil },
 		},
 		{

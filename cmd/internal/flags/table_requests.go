@@ -5,6 +5,9 @@ package flags
 type Requests struct {
 	// CORSOrigins are the origins whose pages may use the API, none for any.
 	CORSOrigins []string
+	// RequestIDHeaders are lower-case header names, the first present one is a request's
+	// id.
+	RequestIDHeaders []string
 }
 
 // requestTable defines the flags of [Requests].
@@ -18,6 +21,12 @@ func requestTable() []Def {
 				return nil
 			},
 			clear: func(s *Serve) { s.Requests.CORSOrigins = nil },
+		},
+		{
+			Name: "request-id-headers", Kind: List, Value: "NAME...", Group: groupRequests, In: serving,
+			Help:  "Request headers that may hold the request's id, the first one present is read (x-request-id, x-correlation-id, x-trace-id, request-id).",
+			set:   addHeader(func(s *Serve) *[]string { return &s.Requests.RequestIDHeaders }),
+			clear: func(s *Serve) { s.Requests.RequestIDHeaders = []string{} },
 		},
 	}
 }

@@ -66,6 +66,7 @@ func TestDefaults(t *testing.T) {
 			Pins:       policy.PinConfig{Assignment: "random", MaxIdle: 14400 * time.Second, EvictionInterval: 120 * time.Second},
 		},
 		LoadMonitorInterval: 10 * time.Second,
+		Trace:               Trace{OTLPEndpoint: "localhost:4317"},
 		Sharing:             Sharing{EncodeFallback: "none", Answers: "list", AdmissionWait: 30 * time.Second},
 		Retry:               Retry{Max: 5, Initial: 50 * time.Millisecond, MaxBackoff: 30 * time.Second, Multiplier: 1.5, Jitter: 0.2},
 		Breaker:             Breaker{FailureThreshold: 10, SuccessThreshold: 3, Timeout: time.Minute, Window: 2 * time.Minute},

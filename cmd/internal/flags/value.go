@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -219,13 +220,39 @@ func setLogMode(s *Serve, v string) error {
 	return err
 }
 
-// addHeader takes one HTTP header name, in lower case from here on.
-func addHeader(s *Serve, v string) error {
-	if v == "" || strings.ContainsFunc(v, func(r rune) bool { return !headerRune(r) }) {
-		return &badValue{fmt.Sprintf("%q is not a header name", v), "write names such as x-smg-routing-key, without spaces or colons"}
+// addHeader takes one more name of a header.
+func addHeader(field func(*Serve) *[]string) func(*Serve, string) error {
+	return func(s *Serve, v string) error {
+		if v == "" || strings.ContainsFunc(v, func(r rune) bool { return !headerRune(r) }) {
+			return &badValue{fmt.Sprintf("%q is not a header name", v), "write names such as x-smg-routing-key, without spaces or colons"}
+		}
+		*field(s) = append(*field(s), strings.ToLower(v))
+		return nil
 	}
-	s.RoutingKeyHeaders = append(s.RoutingKeyHeaders, strings.ToLower(v))
-	return nil
+}
+
+// setHostPort takes an address with its port.
+func setHostPort(field func(*Serve) *string) func(*Serve, string) error {
+	return func(s *Serve, v string) error {
+		_, port, err := net.SplitHostPort(v)
+		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 {
+			return &badValue{fmt.Sprintf("%q is not an address with a port", v), "write HOST:PORT, such as 127.0.0.1:6060"}
+		}
+		*field(s) = v
+		return nil
+	}
+}
+
+// addSeconds takes one more number of seconds.
+func addSeconds(field func(*Serve) *[]float64) func(*Serve, string) error {
+	return func(s *Serve, v string) error {
+		x, err := strconv.ParseFloat(v, 64)
+		if err != nil {
+			return &badValue{fmt.Sprintf("%q is not a number", v), "write seconds such as 0.1 0.5 1 5"}
+		}
+		*field(s) = append(*field(s), x)
+		return nil
+	}
 }
 
 // headerRune says whether RFC 9110 allows r in a field name.

@@ -57,11 +57,16 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 		return nil, fleet{}, err
 	}
 	rec.alone = c
+	tracer, traces, err := g.tracer()
+	if err != nil {
+		return nil, fleet{}, err
+	}
 	icfg := ingressConfig(cfg)
 	if g.cert != nil {
 		icfg.TLS = g.cert.Server()
 	}
 	server, err := ingress.New(icfg, ingress.Deps{
+		Tracer:   tracer,
 		Selector: c, Dispatcher: engines, Fleet: c, Registrar: registrar, Selection: c, Log: g.log, Registerer: g.reg, Now: time.Now,
 		Reads: c.Reads, Loads: c.EngineLoads, MooncakeEngines: prober.MooncakeEngines, Keys: g.keys,
 	})
@@ -83,6 +88,7 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 		service.Stage{Name: "selection client", Run: c.Run},
 		service.Stage{Name: "worker records", Run: rec.run},
 	)
+	stages = append(stages, traces...)
 	for _, sel := range selectors {
 		stages = append(stages, service.Stage{Name: sel.Leg().String() + " selector", Run: func(ctx context.Context) error {
 			select {

@@ -46,6 +46,13 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	c.PD = sharingConfig(&cfg.Sharing)
 	c.Version = version.String()
 	c.CORS.Origins = cfg.Requests.CORSOrigins
+	c.Access.LogRequests = cfg.Trace.LogRequests
+	if h := cfg.Requests.RequestIDHeaders; h != nil {
+		c.Access.RequestIDHeaders = h
+	}
+	if b := cfg.Trace.DurationBuckets; b != nil {
+		c.Access.DurationBuckets = b
+	}
 	c.LoadInterval = cfg.LoadMonitorInterval
 	c.Auth = ingress.RequireKey(string(cfg.Auth.APIKey))
 	c.Retry = ingress.Retry{

@@ -37,8 +37,9 @@ type Gateway struct {
 	reg     *prometheus.Registry
 	api     net.Listener
 	metrics net.Listener
-	health  net.Listener                   // nil where only the API answers probes
-	cert    *certs.Pair // of the API, nil without TLS
+	health  net.Listener // nil where only the API answers probes
+	pprof   net.Listener // nil for none
+	cert    *certs.Pair  // of the API, nil without TLS
 	keys    *keys.Ring
 	serving atomic.Bool                    // the API is, in this process
 	secret  flags.Secret                   // made up here, for the children; "" where one was given
@@ -81,7 +82,11 @@ func Bind(cmd *flags.Command, con terminal.Console) (*Gateway, error) {
 	if err != nil {
 		return nil, errors.Join(err, metrics.Close(), api.Close())
 	}
-	g := &Gateway{cmd: cmd, cfg: cfg, con: con, log: con.Log, reg: service.NewRegistry(), api: api, metrics: metrics, health: health}
+	profiles, err := service.BindPprof(prefix, cfg.Trace.PprofAddr)
+	if err != nil {
+		return nil, errors.Join(err, metrics.Close(), api.Close(), closed(health))
+	}
+	g := &Gateway{cmd: cmd, cfg: cfg, con: con, log: con.Log, reg: service.NewRegistry(), api: api, metrics: metrics, health: health, pprof: profiles}
 	if err = g.makeRing(); err == nil && cfg.Auth.TLS() {
 		g.cert, err = certs.Load(cfg.Auth.TLSCert, cfg.Auth.TLSKey, g.log)
 	}
@@ -116,11 +121,15 @@ func (g *Gateway) makeRing() (err error) {
 
 // Close lets go of the ports of a gateway that was not run.
 func (g *Gateway) Close() error {
-	var err error
-	if g.health != nil {
-		err = g.health.Close()
+	return errors.Join(g.api.Close(), g.metrics.Close(), closed(g.health), closed(g.pprof))
+}
+
+// closed closes a listener, if there is one.
+func closed(l net.Listener) error {
+	if l == nil {
+		return nil
 	}
-	return errors.Join(err, g.api.Close(), g.metrics.Close())
+	return l.Close()
 }
 
 // Hurry skips the rest of a drain. It is safe to call at any time.
@@ -179,6 +188,9 @@ func (g *Gateway) Run(ctx context.Context, server Server, ready func(Ready)) (er
 	stages, workers, err := build(conn)
 	if err != nil {
 		return errors.Join(err, g.Close())
+	}
+	if g.pprof != nil {
+		stages = append(stages, service.Pprof(g.pprof, g.log))
 	}
 	stages = append(stages, service.AwaitBus(conn, g.cfg.Bus, g.busHint(), g.log), service.Stage{Name: "start-up", Run: func(ctx context.Context) error {
 		if n := g.awaitReady(ctx, workers.Readiness); n > 0 {

@@ -98,7 +98,10 @@ func (g *Gateway) ReportReady(r Ready) {
 
 // Ingress runs the ingress command until a signal comes and returns the exit code.
 func Ingress(cmd *flags.Command) int {
-	con := terminal.NewConsole(cmd.Launch)
+	con, err := terminal.NewConsole(cmd.Launch)
+	if err != nil {
+		return con.Fail(err)
+	}
 	g, err := Bind(cmd, con)
 	if err != nil {
 		return con.Fail(err)

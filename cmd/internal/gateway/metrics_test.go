@@ -28,7 +28,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // running is a gateway in front of one simulated engine, until the test ends.
-func running(t *testing.T, policyName string) *Gateway {
+func running(t *testing.T, policyName string, change ...func(*flags.Launch)) *Gateway {
 	t.Helper()
 	cfg := flags.DefaultLaunch()
 	cfg.Host, cfg.PrometheusHost = "127.0.0.1", "127.0.0.1"
@@ -36,6 +36,9 @@ func running(t *testing.T, policyName string) *Gateway {
 	cfg.ShutdownGracePeriod = 0
 	cfg.Policy = policyName
 	cfg.WorkerURLs = []string{simtest.Start(t, simtest.Config()).URL}
+	for _, c := range change {
+		c(&cfg)
+	}
 	server, err := natsd.Start(natsd.DefaultConfig(), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

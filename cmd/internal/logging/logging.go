@@ -13,10 +13,10 @@ func New(w io.Writer, level slog.Leveler, json bool) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
 	if json {
 		opts.ReplaceAttr = forMachines
-		return slog.New(slog.NewJSONHandler(w, opts))
+		return slog.New(origin{slog.NewJSONHandler(w, opts), true})
 	}
 	opts.ReplaceAttr = forPeople
-	return slog.New(slog.NewTextHandler(w, opts))
+	return slog.New(origin{slog.NewTextHandler(w, opts), false})
 }
 
 // forMachines gives the built-in fields the names that log collectors of such

@@ -22,15 +22,22 @@ import (
 
 // Main runs the selector command until a signal comes and returns the exit code.
 func Main(cmd *flags.Command) int {
-	con := terminal.NewConsole(cmd.Launch)
+	con, err := terminal.NewConsole(cmd.Launch)
+	if err != nil {
+		return con.Fail(err)
+	}
 	page, err := service.Bind(service.EnvMetrics, "--prometheus-", cmd.Launch.PrometheusHost, cmd.Launch.PrometheusPort)
 	if err != nil {
 		return con.Fail(err)
 	}
+	profiles, err := service.BindPprof("", cmd.Launch.Trace.PprofAddr)
+	if err != nil {
+		return con.Fail(errors.Join(err, page.Close()))
+	}
 	sig := terminal.WatchSignals(con.Log)
 	defer sig.Stop()
 	introduce(con, cmd, page)
-	return con.Fail(run(sig.Context(), cmd.Launch, page, con.Log))
+	return con.Fail(run(sig.Context(), cmd.Launch, page, profiles, con.Log))
 }
 
 // introduce says what is being started. A parent has said so already.
@@ -51,7 +58,7 @@ func introduce(con terminal.Console, cmd *flags.Command, page net.Listener) {
 }
 
 // run serves until ctx ends.
-func run(ctx context.Context, cfg *flags.Launch, page net.Listener, log *slog.Logger) (err error) {
+func run(ctx context.Context, cfg *flags.Launch, page, profiles net.Listener, log *slog.Logger) (err error) {
 	reg := service.NewRegistry()
 	conn, err := service.Join(cfg.Bus, nil, cfg.Leg.String()+" selector", reg, log)
 	if err != nil {
@@ -77,9 +84,13 @@ func run(ctx context.Context, cfg *flags.Launch, page net.Listener, log *slog.Lo
 		Metrics: reg, Decisions: decisions.Handler([]decisions.Source{decisions.Of(s.Service)}, log),
 		Ready: func() bool { return conn.Connected() && s.Ready() },
 	}
-	return service.RunStages(ctx, append(engines.Stages(),
+	stages := append(engines.Stages(),
 		service.Stage{Name: "metrics", Run: func(ctx context.Context) error { return service.ServePage(ctx, page, shown, log) }},
 		service.AwaitBus(conn, cfg.Bus, "start it, or correct --nats-url", log),
 		service.Stage{Name: "selector", Run: s.Run},
-	))
+	)
+	if profiles != nil {
+		stages = append(stages, service.Pprof(profiles, log))
+	}
+	return service.RunStages(ctx, stages)
 }

@@ -3,9 +3,12 @@ package service
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -59,9 +62,10 @@ func (p Page) readiness(w http.ResponseWriter, _ *http.Request) {
 // /readiness with 200 or 503, on a port of their own until ctx ends.
 func ServePage(ctx context.Context, l net.Listener, page Page, log *slog.Logger) error {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(page.Metrics, promhttp.HandlerOpts{
+	metrics := promhttp.HandlerFor(page.Metrics, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelError),
-	}))
+	})
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) { metrics.ServeHTTP(&plainText{ResponseWriter: w}, r) })
 	if page.Decisions != nil {
 		mux.Handle("GET "+decisions.Path, page.Decisions)
 	}
@@ -76,5 +80,57 @@ func ServePage(ctx context.Context, l net.Listener, page Page, log *slog.Logger)
 			}
 		})
 	}
-	return serve(ctx, l, mux, "metrics", log)
+	return serveUntil(ctx, l, mux, "metrics", log)
+}
+
+// serveUntil serves what on l until ctx ends.
+func serveUntil(ctx context.Context, l net.Listener, h http.Handler, what string, log *slog.Logger) error {
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: readHeaderTimeout, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	done := make(chan error, 1) // one: Serve's result
+	go func() { done <- srv.Serve(l) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serving %s: %w", what, err)
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	err := srv.Shutdown(end)
+	if err != nil {
+		err = srv.Close() // who hangs must not hold up the stop
+	}
+	if serve := <-done; !errors.Is(serve, http.ErrServerClosed) {
+		err = errors.Join(err, serve)
+	}
+	return err
+}
+
+// plainText takes a remark out of the type of a page, which not every scraper knows:
+// names have no characters that would have to be escaped.
+type plainText struct {
+	http.ResponseWriter
+	begun bool
+}
+
+// WriteHeader implements [http.ResponseWriter].
+func (p *plainText) WriteHeader(status int) {
+	p.begin()
+	p.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements [http.ResponseWriter].
+func (p *plainText) Write(b []byte) (int, error) {
+	p.begin()
+	return p.ResponseWriter.Write(b)
+}
+
+func (p *plainText) begin() {
+	if p.begun {
+		return
+	}
+	p.begun = true
+	h := p.Header()
+	if kind, _, ok := strings.Cut(h.Get("Content-Type"), "; escaping="); ok {
+		h.Set("Content-Type", kind)
+	}
 }

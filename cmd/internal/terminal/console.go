@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
@@ -27,15 +28,25 @@ type Console struct {
 	Color bool
 }
 
-// NewConsole is standard error, with the flags of cfg for logs.
-func NewConsole(cfg *flags.Launch) Console {
+// NewConsole is standard error, with the flags of cfg for logs. On error it is so without
+// the folder of logs, which cannot be used.
+func NewConsole(cfg *flags.Launch) (Console, error) {
 	// Control sequences, if somebody is there who understands and wants them.
 	controls := term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb" && !cfg.NoColor && os.Getenv("NO_COLOR") == ""
 	out := launcher.NewConsole(os.Stderr, controls && !cfg.LogJSON)
+	var err error
+	if dir := cfg.Trace.LogDir; dir != "" {
+		var d *logging.Daily
+		if d, err = logging.NewDaily(dir, time.Now, os.Stderr); err == nil {
+			out.Copy(d)
+		} else {
+			err = fmt.Errorf("--log-dir %s: %w", dir, err)
+		}
+	}
 	return Console{
 		Console: out, Log: logging.New(out, cfg.LogLevel, cfg.LogJSON), JSON: cfg.LogJSON,
 		Color: controls,
-	}
+	}, err
 }
 
 // Say writes lines for people.

@@ -63,12 +63,18 @@ func (s *Signals) Code() int {
 	return 0
 }
 
-// Stop gives the signals back.
+// Stop gives the signals back, at the end of a command. The log says so, if one has ended
+// it.
 func (s *Signals) Stop() {
 	signal.Stop(s.ch)
 	signal.Stop(s.broken)
 	close(s.ch)
 	s.cancel()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.first != nil {
+		s.log.Info("exit", slog.String("signal", s.first.String()))
+	}
 }
 
 func (s *Signals) handle() {
