@@ -128,7 +128,7 @@ func (c *Client) Send(ctx context.Context, t *Target, req *Request) (*Response, 
 		switch {
 		case err == nil:
 			return resp, nil
-		case errors.Is(err, errStale):
+		case errors.Is(err, errStale): // nothing of the request is out
 			c.stale.Add(1)
 			continue
 		case !c.mayResend(req, err):
@@ -165,7 +165,7 @@ func (c *Client) connection(ctx context.Context, t *Target) (*conn, error) {
 func (c *Client) mayResend(req *Request, err error) bool {
 	var e *Error
 	return errors.As(err, &e) && errors.Is(e.Kind, ErrNoAnswer) && e.Reused && !isTimeout(e.Err) &&
-		!req.NoResend && len(req.Body) < c.cfg.ResendLimit
+		!req.NoResend && req.Stream == nil && len(req.Body) < c.cfg.ResendLimit
 }
 
 // Warm opens connections until n idle ones wait for t, at most

@@ -105,7 +105,11 @@ func (cn *conn) send(ctx context.Context, t *Target, req *Request) (*Response, e
 		head, body = append(head, body...), nil
 	}
 	cn.stopAbort = afterFunc(ctx, cn.abort)
-	resp, err := cn.roundTrip(head, body, req.Method == http.MethodHead)
+	var resp *Response
+	err := cn.begin(head, body, req.Stream)
+	if err == nil {
+		resp, err = cn.receive(req.Method == http.MethodHead)
+	}
 	if err == nil {
 		return resp, nil
 	}
@@ -115,6 +119,9 @@ func (cn *conn) send(ctx context.Context, t *Target, req *Request) (*Response, e
 	}
 	if !cn.rd.seen && cn.writeErr != nil {
 		err = cn.writeErr
+	}
+	if cn.upload != nil && cn.upload.readErr != nil {
+		err = cn.upload.readErr
 	}
 	return nil, cn.fail(err, cn.rd.seen)
 }
@@ -146,10 +153,16 @@ func (cn *conn) staleOrFail() error {
 	return cn.fail(io.EOF, false)
 }
 
-func (cn *conn) roundTrip(head, body []byte, headOnly bool) (*Response, error) {
-	if err := cn.exchange(head, body); err != nil {
-		return nil, err
+// begin sends the request, or has it sent.
+func (cn *conn) begin(head, body []byte, stream io.ReadCloser) error {
+	if stream != nil {
+		return cn.exchangeStream(head, stream)
 	}
+	return cn.exchange(head, body)
+}
+
+// receive reads the head of the answer.
+func (cn *conn) receive(headOnly bool) (*Response, error) {
 	resp := &Response{cn: cn}
 	f, err := readHead(&cn.rd, cn.pool.client.cfg.MaxHeadBytes, resp)
 	if err != nil {
@@ -183,6 +196,7 @@ func (cn *conn) finish(clean bool, hint time.Duration) {
 		cn.tcp.Close()
 		if cn.upload != nil {
 			// The body is the caller's again once we return.
+			cn.upload.stop()
 			<-cn.upload.done
 		}
 		return

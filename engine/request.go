@@ -24,10 +24,15 @@ type Request struct {
 	Fields []Field
 	// Body goes out with its length, in one write with the head.
 	Body []byte
-	// Stream is a body that is read as it is sent, in place of Body, and StreamLength
-	// how long it is, negative if that is not known. Such a request is sent once.
-	Stream       io.Reader
-	StreamLength int64
+	// Chunked says that Body is in the chunked coding already: it goes out as it is,
+	// without a length.
+	Chunked bool
+	// Stream is a body that is read as it is sent, in the chunked coding, in place of
+	// Body. Such a request is sent once. The engine may answer before it has all of it;
+	// [Response.Sent] tells. Close is called when nothing more of it is wanted, before
+	// Send fails or Close of the response returns, and must end a Read that is under way.
+	// When Read fails by itself, so does Send, or the answer that has begun.
+	Stream io.ReadCloser
 	// NoResend forbids the free re-send, for bodies that the engine must not
 	// see twice.
 	NoResend bool
@@ -44,8 +49,8 @@ func (r *Request) check() error {
 	if !validPath(r.Path) {
 		return fmt.Errorf("path %q", r.Path)
 	}
-	if r.Stream != nil {
-		return errors.New("a body that is read as it is sent cannot be sent yet")
+	if r.Stream != nil && r.Body != nil {
+		return errors.New("two bodies")
 	}
 	for _, f := range r.Fields {
 		if !validToken(f.Name) {
@@ -98,7 +103,10 @@ func (r *Request) appendHead(b []byte, t *Target) []byte {
 		b = append(b, r.Fields[i].Value...)
 		b = append(b, "\r\n"...)
 	}
-	if len(r.Body) > 0 || r.Method != http.MethodGet && r.Method != http.MethodHead {
+	switch {
+	case r.Stream != nil || r.Chunked:
+		return append(b, "Transfer-Encoding: chunked\r\n\r\n"...)
+	case len(r.Body) > 0 || r.Method != http.MethodGet && r.Method != http.MethodHead:
 		b = append(b, "Content-Length: "...)
 		b = strconv.AppendInt(b, int64(len(r.Body)), 10)
 		b = append(b, "\r\n"...)

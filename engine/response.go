@@ -94,6 +94,12 @@ func (r *Response) Buffered() int {
 // io.EOF without waiting.
 func (r *Response) Ended() bool { return r.body.ended() }
 
+// Sent says that the request has gone out whole: its body is the caller's again, unless
+// it is to be sent once more, which no answer asks for.
+func (r *Response) Sent() bool {
+	return r.cn == nil || r.cn.writeErr == nil && (r.cn.upload == nil || r.cn.upload.finished() && r.cn.upload.err == nil)
+}
+
 // Close ends the exchange. The connection is kept if the request was written
 // whole and the answer read whole, nothing lies behind it, both sides allow
 // it and the context has not ended; otherwise it is closed. A second Close

@@ -76,6 +76,9 @@ func (x *exchange) exhausted(leg worker.Leg, rt *route) {
 
 // pause waits for d and says whether the request is still wanted.
 func (x *exchange) pause(d time.Duration) bool {
+	if paused := x.srv.paused; paused != nil {
+		d = paused(d)
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 
@@ -63,6 +64,10 @@ type request struct {
 	// bound says that the body holds a room or a transfer id: it must not be sent
 	// twice, since the engine may know it already.
 	bound bool
+	// chunked says that the body is in the chunked coding; stream is one that is passed
+	// on in its place.
+	chunked bool
+	stream  io.ReadCloser
 }
 
 // send calls the worker. On error the lease has ended, and the error is a *problem
@@ -93,7 +98,7 @@ func (c *call) address(q request) (*engine.Target, error) {
 		q.fields = c.x.rankOf(c).header(q.fields)
 	}
 	q.fields = c.traced(q.fields)
-	c.sent = engine.Request{Method: http.MethodPost, Path: q.path, Fields: q.fields, Body: q.body, NoResend: q.bound}
+	c.sent = engine.Request{Method: http.MethodPost, Path: q.path, Fields: q.fields, Body: q.body, NoResend: q.bound, Chunked: q.chunked, Stream: q.stream}
 	return target, nil
 }
 
@@ -111,6 +116,9 @@ func (c *call) answered(ctx context.Context, resp *engine.Response, err error) (
 			c.x.srv.selector.Head(c.lease)
 		}
 		return resp, nil
+	case c.x.upload.fault() != nil:
+		c.end(worker.Neutral, false)
+		return nil, c.x.upload.fault()
 	case c.x.ctx.Err() != nil:
 		c.end(c.x.givenUp(), false)
 		return nil, contextProblem(&c.x.ctx, "worker "+url+" was awaited")
@@ -148,6 +156,9 @@ func (c *call) dropped() error {
 	}
 	return errLegDropped
 }
+
+// isLeg says whether others have a part in the request.
+func (c *call) isLeg() bool { return c.leg() != worker.Regular }
 
 // leg is the leg that the call serves.
 func (c *call) leg() worker.Leg { return c.lease.Leg }

@@ -58,6 +58,9 @@ type Fleet interface {
 	Alone(model string) bool
 	// Serves says whether a worker serves a model on a leg, as far as is known.
 	Serves(leg worker.Leg, model string, id worker.ID) bool
+	// Sole is the only model that regular workers serve, "" if there is none or several
+	// are. It is asked for every request.
+	Sole() (model string, several bool)
 	// Canonical is the id of the model that goes by an alias, false for any other name.
 	// It is asked for every request.
 	Canonical(name string) (id string, ok bool)

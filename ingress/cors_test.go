@@ -52,7 +52,7 @@ func TestCORS(t *testing.T) {
 		})
 	}
 	// What an engine says of pages is not meant for those of the gateway.
-	_, url := answers(t, says(200, "{}", "Access-Control-Allow-Origin: https://other.example", "access-control-allow-credentials: true"))
+	_, url := answers(t, replies(200, "{}", "Access-Control-Allow-Origin: https://other.example", "access-control-allow-credentials: true"))
 	g := start(t, []string{url})
 	if d := cmp.Diff(map[string]string{"Allow-Origin": "*", "Expose-Headers": "*"}, corsFields(g.do(chat(chatBody, "Origin: https://a.example")).header)); d != "" {
 		t.Errorf("through to an engine (-want +got):\n%s", d)

@@ -50,9 +50,38 @@ type framer struct {
 	border
 	held []byte // of an event that is not whole
 	rest []byte // of the last piece, unseen
-	// raw says that an event was too long to be kept: what comes is handed out as it
+	// raw says that an event was too long to be kept, or that there was no room: what comes is handed out as it
 	// comes from then on, and is no event.
 	raw bool
+
+	budget *buffers // for what is kept of long events; nil is no bound but maxEvent
+	taken  int64    // of it
+}
+
+// freeEvent is what is kept of an event without asking for room.
+const freeEvent = 64 << 10
+
+// afford says whether there is room for an event of n bytes.
+func (f *framer) afford(n int) bool {
+	more := int64(n) - freeEvent - f.taken
+	switch {
+	case n > maxEvent:
+		return false
+	case f.budget == nil || more <= 0:
+		return true
+	case !f.budget.reserve(more):
+		return false
+	}
+	f.taken += more
+	return true
+}
+
+// release gives the room back.
+func (f *framer) release() {
+	if f.taken > 0 {
+		f.budget.release(f.taken)
+		f.taken = 0
+	}
 }
 
 // add gives it what has come, when next has nothing more. The piece must stay as it
@@ -71,7 +100,7 @@ func (f *framer) next() (event []byte, ok bool) {
 	piece := f.rest
 	n := f.find(piece)
 	switch {
-	case n < 0 && len(f.held)+len(piece) > maxEvent:
+	case n < 0 && !f.afford(len(f.held)+len(piece)):
 		f.raw = true
 		fallthrough
 	case n < 0:
@@ -130,6 +159,12 @@ func eventData(event []byte) []byte {
 	return data
 }
 
+// wholeEvent is the first event of a stream, if a piece has all of it.
+func wholeEvent(piece []byte) []byte {
+	var s border
+	return piece[:max(0, s.find(piece))]
+}
+
 // firstEvent reads on until the first event of a stream is whole, or has become so
 // long that it says nothing of interest. It returns what has come.
 func firstEvent(resp source, piece []byte) (come []byte, event []byte, err error) {
@@ -153,26 +188,6 @@ func firstEvent(resp source, piece []byte) (come []byte, event []byte, err error
 		}
 	}
 	return come, nil, nil
-}
-
-// rest reads an answer that is no stream on, as long as that is not much: one that
-// breaks off then has not begun for the client.
-func rest(resp source, length int64, piece []byte) (come []byte, err error) {
-	const enough = 64 << 10
-	if resp.Ended() || len(piece) >= enough || length > enough {
-		return piece, nil
-	}
-	come = append(come, piece...)
-	for len(come) < enough && !resp.Ended() {
-		if piece, err = resp.Next(); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = nil // the next read says so again
-			}
-			return come, err
-		}
-		come = append(come, piece...)
-	}
-	return come, nil
 }
 
 // hasDone says whether a piece of a stream ends it: "data: [DONE]" at the begin of a

@@ -16,24 +16,25 @@ import (
 // exchange is one request on its way, from its bytes to its answer. It belongs to
 // the goroutine of its handler.
 type exchange struct {
-	srv      *Server
-	w        http.ResponseWriter // out, as all write to it
-	out      answer
-	ctx      life
-	route    *route // nil where the path has none
-	mode     Mode   // how the request is served
-	err      error  // what became of it, once it is concluded
-	query    query
-	id       [1]string // the request's, as a header field has it
-	plans    int       // that were made, or tried to be
-	attempt  int       // the one under way, from 1
-	last     bool      // it is the last one
-	headSent bool
-	noted    bool     // as one whose prompt decode computes
-	rewrite  rewriter // of the attempt's answer, nil in the usual case
-	timing   timing
-	watch    watch
-	unlink   func() bool // nil where the connection tells that the client leaves
+	srv       *Server
+	w         http.ResponseWriter // out, as all write to it
+	out       answer
+	ctx       life
+	route     *route // nil where the path has none
+	mode      Mode   // how the request is served
+	err       error  // what became of it, once it is concluded
+	query     query
+	id        [1]string // the request's, as a header field has it
+	plans     int       // that were made, or tried to be
+	attempt   int       // the one under way, from 1
+	last      bool      // it is the last one
+	headSent  bool
+	noted     bool     // as one whose prompt decode computes
+	permitted bool     // it has a permit
+	rewrite   rewriter // of the attempt's answer, nil in the usual case
+	timing    timing
+	watch     watch
+	unlink    func() bool // nil where the connection tells that the client leaves
 
 	mu      sync.Mutex // below it: what calls of several legs share
 	charged []worker.ID
@@ -50,8 +51,12 @@ type exchange struct {
 	routed bool      // it is one for workers, and has got as far
 	failed error     // what broke an answer that had begun, where its client was told
 
-	span    Span   // nil where nothing is traced
-	planned uint64 // the last plan, as selectors know it
+	span    Span     // nil where nothing is traced
+	planned uint64   // the last plan, as selectors know it
+	upload  *upload  // nil: the body is read
+	raw     []byte   // the body as it came, nil once nobody needs it
+	held    int64    // that it takes of the budget
+	handed  *request // what decode is sent, where another one may be after it
 
 	ranking *ranking // of a request for one, else nil
 }
@@ -91,26 +96,55 @@ func (x *exchange) run(rt *route, r *http.Request) error {
 	if err := x.apart(rt, r); err != nil {
 		return err
 	}
-	raw, held, err := x.read(rt, r)
-	defer x.srv.buffers.release(held)
+	if rt.counted {
+		path := x.bodyPath(r)
+		if path.unread() {
+			var err error
+			if path, err = x.passOn(rt, r, path); path.unread() || err != nil {
+				x.srv.metrics.router.body(path)
+				return err
+			}
+		}
+		x.srv.metrics.router.body(path)
+	}
+	var err error
+	x.raw, x.held, err = x.read(rt, r)
+	defer func() {
+		x.srv.buffers.release(x.held)
+		x.held = 0
+	}()
 	if err != nil {
 		return err
 	}
-	if err = x.parse(rt, r, raw); err != nil {
+	if err = x.parse(rt, r, x.raw); err != nil {
 		return err
 	}
-	x.ranks(rt, raw)
+	x.ranks(rt, x.raw)
 	err = x.attempts(rt, r)
+	x.dropBody(&x.only) // not where a panic leaves the engine's client with it
+	return err
+}
+
+// dropBody gives the memory of the request's body back once nobody needs it any more:
+// the last call that it was for, c, has it, and there is no other attempt.
+func (x *exchange) dropBody(c *call) {
 	x.srv.scatter(&x.query)
 	x.asked = wire.Select{}
-	x.query.bytes, x.query.body, x.only.sent.Body = nil, body.Body{}, nil
-	x.srv.buffers.put(raw) // not where a panic leaves the engine's client with it
-	return err
+	x.query.bytes, x.query.body, c.sent.Body = nil, body.Body{}, nil
+	if x.handed != nil {
+		x.handed.body = nil
+	}
+	x.srv.buffers.put(x.raw)
+	x.srv.buffers.release(x.held)
+	x.raw, x.held = nil, 0
 }
 
 // givenUp is the outcome of a call whose context has ended: only a worker that let
 // the time pass is to blame.
 func (x *exchange) givenUp() worker.Outcome {
+	if x.upload.unfinished() {
+		return worker.Neutral // it waited for the client
+	}
 	if errors.Is(x.ctx.Err(), context.DeadlineExceeded) {
 		return worker.Failure
 	}

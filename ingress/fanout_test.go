@@ -18,8 +18,8 @@ import (
 	"smg/worker"
 )
 
-// says is an engine's raw answer.
-func says(status int, body string, fields ...string) string {
+// replies is an engine's raw answer.
+func replies(status int, body string, fields ...string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\nContent-Length: %d\r\n", status, http.StatusText(status), len(body))
 	for _, f := range fields {
@@ -42,9 +42,9 @@ func TestGatewayFanout(t *testing.T) {
 			}
 			return r.status, card
 		}
-		a, urlA := answers(t, says(200, "Cache flushed."))
-		_, urlB := answers(t, says(200, ""))
-		_, urlBad := answers(t, says(500, "out of\r\nmemory"))
+		a, urlA := answers(t, replies(200, "Cache flushed."))
+		_, urlB := answers(t, replies(200, ""))
+		_, urlBad := answers(t, replies(500, "out of\r\nmemory"))
 		status, card := flush(t, urlA, urlB)
 		want := flushedCard{Status: "success", Message: "the caches of all 2 workers were flushed", Flushed: 2, HTTP: 2, Total: 2}
 		if d := cmp.Diff(want, card); status != 200 || d != "" {
@@ -80,7 +80,7 @@ func TestGatewayFanout(t *testing.T) {
 	})
 
 	t.Run("22_questions_carry_the_key_of_the_worker", func(t *testing.T) {
-		e, url := answers(t, says(200, "m 1\n"))
+		e, url := answers(t, replies(200, "m 1\n"))
 		g := start(t, []string{url}, withDeps(func(d *Deps) { d.Keys = openRing{} }))
 		sealed, err := openRing{}.Seal(nil, "own")
 		if err != nil {
@@ -107,8 +107,8 @@ func TestGatewayFanout(t *testing.T) {
 	})
 
 	t.Run("14_the_first_ready_worker_tells", func(t *testing.T) {
-		_, ill := answers(t, says(200, "wrong"))
-		e, url := answers(t, says(418, `{"model_path":"m"}`, "X-Own: 1", "Connection: keep-alive", "X-Smg-Error-Code: forged"))
+		_, ill := answers(t, replies(200, "wrong"))
+		e, url := answers(t, replies(418, `{"model_path":"m"}`, "X-Own: 1", "Connection: keep-alive", "X-Smg-Error-Code: forged"))
 		g := start(t, []string{ill, url})
 		g.fleet.workers[0].Record.Status = worker.NotReady
 		for _, path := range []string{"/get_model_info", "/get_server_info", "/health_generate"} {
@@ -124,7 +124,7 @@ func TestGatewayFanout(t *testing.T) {
 		start(t, []string{refused}).do(get("/get_model_info")).fails(t, 500, "call_upstream_request_error")
 		_, broken := closes(t, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
 		start(t, []string{broken}).do(get("/get_server_info")).fails(t, 500, "read_response_failed")
-		_, endless := answers(t, says(200, strings.Repeat("x", maxForwarded+1)))
+		_, endless := answers(t, replies(200, strings.Repeat("x", maxForwarded+1)))
 		start(t, []string{endless}).do(get("/get_server_info")).fails(t, 502, "upstream_response_too_large")
 	})
 
@@ -135,7 +135,7 @@ func TestGatewayFanout(t *testing.T) {
 			g.fleet.workers[0].Spec.Leg = worker.Prefill
 			return g
 		}
-		_, url := answers(t, says(200, "{}"))
+		_, url := answers(t, replies(200, "{}"))
 		if r := prefill(url).do(get("/get_server_info")); r.status != 200 || r.body != "{}" {
 			t.Errorf("%d %s", r.status, r.body)
 		}
@@ -153,7 +153,7 @@ func TestGatewayFanout(t *testing.T) {
 			{401, 500, "server_error"},
 			{302, 500, "server_error"},
 		} {
-			_, url := answers(t, says(tt.status, "no"))
+			_, url := answers(t, replies(tt.status, "no"))
 			prefill(url).do(get("/get_model_info")).fails(t, tt.want, tt.code)
 		}
 	})
@@ -182,8 +182,8 @@ func TestGatewayFanout(t *testing.T) {
 	})
 
 	t.Run("15_engine_metrics", func(t *testing.T) {
-		a, urlA := answers(t, says(200, "# HELP sglang:load Load.\n# TYPE sglang:load gauge\nsglang:load 1\nsglang:load{rank=\"1\"} 2\n"))
-		_, urlB := answers(t, says(200, "# HELP sglang:load Other.\n# TYPE sglang:load gauge\nsglang:load{worker_addr=\"x\"} 3\nother 4\n"))
+		a, urlA := answers(t, replies(200, "# HELP sglang:load Load.\n# TYPE sglang:load gauge\nsglang:load 1\nsglang:load{rank=\"1\"} 2\n"))
+		_, urlB := answers(t, replies(200, "# HELP sglang:load Other.\n# TYPE sglang:load gauge\nsglang:load{worker_addr=\"x\"} 3\nother 4\n"))
 		g := start(t, []string{urlA + "@0", urlA + "@1", urlB, refused})
 		g.fleet.workers[0].Spec.BaseURL, g.fleet.workers[1].Spec.BaseURL = urlA, urlA
 		r := g.do(get("/engine_metrics"))
@@ -206,14 +206,14 @@ sglang:load{worker_addr=%[2]q,rank="",exported_worker_addr="x"} 3
 		if r := start(t, nil).do(get("/engine_metrics")); r.status != 500 || r.body != "No available workers" {
 			t.Errorf("nobody: %d %q", r.status, r.body)
 		}
-		_, bad := answers(t, says(503, ""))
+		_, bad := answers(t, replies(503, ""))
 		if r := start(t, []string{refused, bad}).do(get("/engine_metrics")); r.status != 500 || r.body != "All backend requests failed" {
 			t.Errorf("all down: %d %q", r.status, r.body)
 		}
 	})
 
 	t.Run("15_answers_are_held_of_the_budget", func(t *testing.T) {
-		_, url := answers(t, says(200, strings.Repeat("m 1\n", 1<<16)))
+		_, url := answers(t, replies(200, strings.Repeat("m 1\n", 1<<16)))
 		for _, tt := range []struct{ budget, want int64 }{
 			{1 << 17, 500}, // not even the answer
 			{1 << 20, 500}, // not what is made of it

@@ -178,6 +178,7 @@ type fakeFleet struct {
 	epochs   sync.Map // of workers, by their IDs
 
 	pairing   *worker.Pairing
+	several   atomic.Bool
 	alone     bool // decode workers can serve requests by themselves
 	aliases   map[string]string
 	elsewhere sync.Map // IDs of workers that do not serve what they are asked for
@@ -206,6 +207,13 @@ func (f *fakeFleet) Outdated(_ worker.Leg, id worker.ID, epoch uint64) bool {
 }
 
 func (f *fakeFleet) Alone(string) bool { return f.alone }
+
+func (f *fakeFleet) Sole() (model string, several bool) {
+	if several = f.several.Load(); !several {
+		model = "m"
+	}
+	return model, several
+}
 
 func (f *fakeFleet) Canonical(name string) (string, bool) {
 	id, ok := f.aliases[name]
@@ -323,7 +331,8 @@ func start(tb testing.TB, urls []string, opts ...option) *gateway {
 		tb.Fatal(err)
 	}
 	cfg := DefaultConfig()
-	cfg.Retry.Attempts = 1 // tests of retries say so
+	cfg.Retry.Attempts = 1   // tests of retries say so
+	cfg.Upload.Edited = true // so that bodies are read; tests of uploads say so
 	cfg.Grace = 2 * time.Second
 	deps := Deps{
 		Selector: g.selector, Dispatcher: g.engines, Fleet: g.fleet, Registrar: g.workers, Registerer: g.registry, Now: time.Now,

@@ -43,15 +43,12 @@ func (s *Server) readsOfLegs(mode Mode) (reads wire.Reads) {
 // the routing-key header, which tells calls in flight apart, and how many tokens the
 // prompt has, if the client says which. What it finds holds until scatter.
 func (s *Server) gather(mode Mode, q *query, h http.Header) {
-	reads, in := s.readsOfLegs(mode), &q.inputs
-	in.keys = s.keys(h, reads)
+	reads, hinted := s.gatherHead(mode, q, h)
+	in := &q.inputs
 	if reads&wire.ReadsConversationKey != 0 {
 		in.keys.RID = sessionKey(q.body.RID())
 	}
-	if reads&wire.ReadsKey != 0 {
-		in.target = h.Get("X-Smg-Target-Worker")
-	}
-	if !s.hint(mode, in, h) && q.route.tokens != nil {
+	if !hinted && q.route.tokens != nil {
 		r := s.room(in)
 		in.tokens, in.count = q.route.tokens(&q.body, r.tokens[:0])
 		r.tokens = in.tokens
@@ -73,6 +70,18 @@ func (s *Server) gather(mode Mode, q *query, h http.Header) {
 	// No copy: the text lies in the body or in the room, which both stay as they are
 	// until the request has no more to ask.
 	in.text, in.chars = unsafe.String(unsafe.SliceData(text), len(text)), chars
+}
+
+// gatherHead finds what a request's head says of it, and whether that is which tokens
+// its prompt has.
+func (s *Server) gatherHead(mode Mode, q *query, h http.Header) (reads wire.Reads, hinted bool) {
+	reads = s.readsOfLegs(mode)
+	in := &q.inputs
+	in.keys = s.keys(h, reads)
+	if reads&wire.ReadsKey != 0 {
+		in.target = h.Get("X-Smg-Target-Worker")
+	}
+	return reads, s.hint(mode, in, h)
 }
 
 // tokenHint is the header by which a client says which tokens its prompt has.

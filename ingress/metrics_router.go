@@ -22,6 +22,7 @@ type routerMetrics struct {
 
 	upstream *prometheus.CounterVec // router_type, status_code, error_code
 	bodies   *prometheus.CounterVec // path, reason
+	paths    [bodyPaths]prometheus.Counter
 
 	workerErrors *prometheus.CounterVec // worker_type, connection_mode, error_type
 	backoff      *prometheus.SummaryVec // attempt
@@ -75,8 +76,15 @@ func newRouterMetrics(buckets []float64) *routerMetrics {
 	m.heardOf = newTable(func(k heardKey) (prometheus.Counter, bool) {
 		return m.upstream.WithLabelValues(routerHTTP, strconv.Itoa(k.status), k.code), true
 	})
+	for p := range bodyPaths {
+		path, reason := p.labels()
+		m.paths[p] = m.bodies.WithLabelValues(path, reason)
+	}
 	return m
 }
+
+// body counts a request by how its body goes to its worker.
+func (m *routerMetrics) body(p bodyPath) { m.paths[p].Inc() }
 
 // collectors are all of them.
 func (m *routerMetrics) collectors() []prometheus.Collector {

@@ -172,11 +172,15 @@ func (x *exchange) watchPrefill(ctx context.Context, c *call, q request, begun t
 		return err
 	}
 	defer resp.Close()
+	if resp.Sent() {
+		c.sent.Body = nil
+	}
 	if resp.Status >= 300 {
 		return x.refused(c, resp)
 	}
 	events := x.answersEvents(resp)
-	var stream framer
+	stream := framer{budget: &x.srv.buffers}
+	defer stream.release()
 	if keep != nil {
 		keep.events = events
 	}

@@ -188,13 +188,14 @@ type reply struct {
 	header http.Header
 	body   string
 	err    error
+	close  bool // the connection ends with it
 }
 
 func (c *client) answer() reply {
 	c.tb.Helper()
 	resp := c.head()
 	b, err := io.ReadAll(resp.Body)
-	return reply{resp.StatusCode, resp.Header, string(b), err}
+	return reply{resp.StatusCode, resp.Header, string(b), err, resp.Close}
 }
 
 // closed says whether the gateway closes the connection without another byte.

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"cmp"
 	"errors"
 	"iter"
 	"net/http"
@@ -76,7 +77,7 @@ func (x *exchange) planWhole(tried []worker.ID) (*Plan, error) {
 		if x.ctx.Err() != nil {
 			return nil, contextProblem(&x.ctx, "a worker was chosen")
 		}
-		return nil, x.unplanned(selectionProblem(err, worker.Regular, x.query.model))
+		return nil, x.unplanned(selectionProblem(err, worker.Regular, cmp.Or(x.query.model, x.sole())))
 	}
 	x.whole = Plan{Decode: c}
 	x.counted(&x.whole)

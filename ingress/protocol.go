@@ -39,6 +39,13 @@ func (x *exchange) single(rt *route, r *http.Request, p *Plan) error {
 	if rank := x.rankOf(c); rank.known {
 		q.body = x.query.body.Edit(rank.set(slices.Clip(x.srv.foreign), fieldRank)...)
 	}
+	switch u := x.upload; {
+	case u == nil:
+	case u.small != nil:
+		q.body, q.chunked = u.small, true
+	default:
+		q.stream = u
+	}
 	resp, err := c.send(&x.ctx, q)
 	if err != nil {
 		return err

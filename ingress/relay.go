@@ -46,16 +46,28 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 	if p := x.misranked(c); p != nil {
 		return p
 	}
-	if c.leg() == worker.Decode && err == nil && resp.Get("Content-Encoding") == "" {
-		var event []byte
-		if sse {
+	var begin gathered
+	defer begin.release()
+	if err == nil && resp.Status < 300 && resp.Get("Content-Encoding") == "" {
+		var f fault
+		failed := false
+		switch {
+		case sse && c.isLeg():
+			var event []byte
 			piece, event, err = firstEvent(src, piece)
-		} else {
-			piece, err = rest(src, length, piece)
+			f, failed = streamFault(event)
+		case sse: // nothing of it waits for the rest of its event
+			f, failed = streamFault(wholeEvent(piece))
+		case c.isLeg() || givesJSON(resp):
+			if piece, err = begin.rest(src, length, piece, &x.srv.buffers); src.Ended() {
+				f, failed = answerFault(piece)
+			}
+			if !c.isLeg() {
+				err = nil // the client gets what has come, and the next read says so again
+			}
 		}
-		if f, ok := streamFault(event); ok && err == nil {
-			c.failed(f)
-			return x.streamed(legAnswer(c, f.status, f.message))
+		if failed && err == nil {
+			return x.hidden(c, f)
 		}
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -77,6 +89,9 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 		}
 	}
 	x.writeHead(resp, url, sse, length)
+	if resp.Sent() {
+		x.dropBody(c)
+	}
 	sent := int64(0)
 	last := tail{'\n', '\n'} // a stream begins where an event may
 	finds := sse && c.leg() == worker.Decode
@@ -151,6 +166,10 @@ func outcomeOf(status int) worker.Outcome {
 
 // broken ends the lease of an answer that ended in err, and words the error.
 func (x *exchange) broken(c *call, begun bool, err error) error {
+	if fault := x.upload.fault(); fault != nil {
+		c.end(worker.Neutral, false)
+		return fault
+	}
 	if x.ctx.Err() != nil {
 		c.end(x.givenUp(), false)
 		return contextProblem(&x.ctx, "the answer of worker "+c.pick.Worker.URL+" was awaited")
@@ -238,6 +257,7 @@ func (x *exchange) writeHead(resp *engine.Response, url string, sse bool, length
 	own := values[len(resp.Fields):]
 	own[0] = url
 	h["X-Smg-Routed-Worker-Id"] = own[:1:1]
+	x.upload.partial()
 	x.timing.headed = x.elapsed()
 	own[1] = x.timing.header(x.timing.headed)
 	if engines := h[timingHeader]; engines == nil {

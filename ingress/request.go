@@ -38,16 +38,10 @@ func (x *exchange) read(rt *route, r *http.Request) (b []byte, held int64, err e
 		forsake(x.w, r)
 		return nil, held, p
 	}
-	limit, flag := x.srv.cfg.MaxPayloadBytes, " (--max-payload-size)"
-	if rt.maxBody > 0 && rt.maxBody < limit {
-		limit, flag = rt.maxBody, ""
+	if p := x.unacceptable(rt, r); p != nil {
+		return refuse(p)
 	}
-	if rt.plain && !isJSON(r.Header.Get("Content-Type")) {
-		return refuse(&problem{status: http.StatusUnsupportedMediaType, form: text, message: "send the body with Content-Type: application/json"})
-	}
-	if r.ContentLength > limit {
-		return refuse(tooLarge(limit, flag))
-	}
+	limit, flag := x.limit(rt)
 	most := r.ContentLength
 	if most < 0 {
 		most = limit + 1
@@ -111,7 +105,7 @@ func (x *exchange) fill(r *http.Request, b *[]byte, room int) (whole bool, err e
 		case errors.Is(err, io.EOF):
 			return true, nil
 		case err != nil:
-			return false, x.unread(err)
+			return false, x.unreadable(err, x.watch.stalled.Load(), x.srv.cfg.BodyStall)
 		}
 	}
 	return int64(len(*b)) == r.ContentLength, nil
@@ -126,13 +120,13 @@ func owed(r *http.Request, n int) int64 {
 	return r.ContentLength - int64(n)
 }
 
-// unread words why a body could not be read.
-func (x *exchange) unread(err error) error {
+// unreadable words why a body could not be read to its end.
+func (x *exchange) unreadable(err error, stalled bool, stall time.Duration) error {
 	switch {
 	case x.watch.pace.slow.Load():
 		return gatewayProblem(http.StatusRequestTimeout, "request_body_stalled", "the request body comes too slowly: less than %d bytes in %v", x.srv.watcher.leastPiece(), x.srv.cfg.BodyStall)
-	case x.watch.stalled.Load():
-		return gatewayProblem(http.StatusRequestTimeout, "request_body_stalled", "nothing came of the request body for %v", x.srv.cfg.BodyStall)
+	case stalled:
+		return gatewayProblem(http.StatusRequestTimeout, "request_body_stalled", "nothing came of the request body for %v", stall)
 	case errors.Is(x.ctx.Err(), context.DeadlineExceeded):
 		return contextProblem(&x.ctx, "the request body was read")
 	}

@@ -31,7 +31,7 @@ func TestRankings(t *testing.T) {
 	made := regexp.MustCompile(`"created":1[0-9]{9}}$`)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, url := answers(t, says(200, tt.answer, "Content-Type: application/json"))
+			_, url := answers(t, replies(200, tt.answer, "Content-Type: application/json"))
 			r := start(t, []string{url}).do(post(tt.path, tt.body))
 			if d := cmp.Diff(tt.want, made.ReplaceAllString(r.body, `"created":1700000000}`)); r.status != 200 || d != "" {
 				t.Errorf("%d (-want +got):\n%s", r.status, d)
@@ -39,11 +39,11 @@ func TestRankings(t *testing.T) {
 		})
 	}
 	for _, bad := range []string{`no`, `"text"`, `[{"score":1}]`, `[{"score":"x","index":0}]`, `{"ok":true}`, `[1]`} {
-		_, url := answers(t, says(200, bad))
+		_, url := answers(t, replies(200, bad))
 		start(t, []string{url}).do(post("/v1/rerank", `{"query":"q","documents":["a"]}`)).fails(t, 500, "rerank_response_build_failed")
 	}
 	// What is no success is the engine's own.
-	_, url := answers(t, says(422, "no such document"))
+	_, url := answers(t, replies(422, "no such document"))
 	if r := start(t, []string{url}).do(post("/v1/rerank", `{"query":"q","documents":["a"]}`)); r.status != 422 || r.body != "no such document" {
 		t.Errorf("a refusal: %d %s", r.status, r.body)
 	}

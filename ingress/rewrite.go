@@ -42,7 +42,7 @@ type rewritten struct {
 }
 
 func (x *exchange) rewritten(resp *engine.Response, sse bool) *rewritten {
-	return &rewritten{Response: resp, by: x.rewrite, buffers: &x.srv.buffers, limit: int(x.srv.cfg.MaxPayloadBytes), events: sse}
+	return &rewritten{Response: resp, by: x.rewrite, buffers: &x.srv.buffers, limit: int(x.srv.cfg.MaxPayloadBytes), events: sse, frames: framer{budget: &x.srv.buffers}}
 }
 
 // Next is like that of [engine.Response].
@@ -129,4 +129,5 @@ func (w *rewritten) Buffered() int {
 func (w *rewritten) release() {
 	w.buffers.release(w.held)
 	w.held = 0
+	w.frames.release()
 }

@@ -42,6 +42,7 @@ type route struct {
 	endpoint  string     // in metrics
 	media     body.Media // nil where a body cannot carry any
 	plain     bool       // faults of the body are plain text
+	counted   bool       // its bodies may be passed on unread
 	// Why several workers cannot share a request: none of any engine, and none of
 	// vLLM's; "" where they can.
 	alone, aloneVLLM string

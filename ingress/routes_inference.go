@@ -46,6 +46,10 @@ func inferenceRoutes() []*route {
 	}
 	for _, rt := range all {
 		rt.class, rt.post = classAPI, (*exchange).infer
+		switch rt.endpoint {
+		case "generate", "chat", "completions", "messages", "embeddings", "classify":
+			rt.counted = true
+		}
 	}
 	return all
 }

@@ -59,10 +59,12 @@ func (x *exchange) sequential(rt *route, r *http.Request, p *Plan) error {
 // the first one was not there, nobody has fetched it, and another one may. KV that
 // nobody will fetch is let go of.
 func (x *exchange) fetch(p *Plan, h *handoff, q request) error {
+	x.handed = &q
 	err := x.decode(p.Decode, h, q)
 	if err != nil && x.another(p, h) {
 		err = x.decode(p.Decode, h, q)
 	}
+	x.handed = nil
 	if err != nil && h.params != nil && !h.taken {
 		x.letGo(h, q.fields)
 	}

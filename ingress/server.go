@@ -77,8 +77,11 @@ type Server struct {
 	reads      func(worker.Leg) wire.Reads
 	inputRooms sync.Pool // of *room
 	watcher    *watcher
+	paused     func(time.Duration) time.Duration // nil: waits before another attempt are as long as they are; tests shorten them
 	buffers    buffers
-	targets    sync.Map // URL → *engine.Target
+	permits    *permits  // nil: any number of requests may run
+	targets    sync.Map  // URL → *engine.Target
+	forgetter  Forgetter // of targets, nil where there is nothing to let go of
 	active     atomic.Int64
 	draining   atomic.Bool
 	ranks      *minRanks     // nil: the ranks that were picked
@@ -115,11 +118,13 @@ func New(cfg Config, d Deps) (*Server, error) {
 	for _, h := range cfg.Access.RequestIDHeaders {
 		s.idHeaders = append(s.idHeaders, http.CanonicalHeaderKey(h))
 	}
+	s.forgetter, _ = d.Dispatcher.(Forgetter)
 	s.life, s.end = context.WithCancel(context.Background())
 	if cfg.PD.MinTokens && cfg.Mode != Regular {
 		s.ranks = newMinRanks()
 	}
 	s.buffers.left.Store(cfg.MaxBufferedBytes)
+	s.permits = newPermits(cfg.Permits, s.metrics.http, d.Now)
 	s.routes = s.routeTable()
 	s.foreign = foreignFields()
 	return s, nil
@@ -175,6 +180,9 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer wg.Wait()
 	defer cut()
 	wg.Go(func() { s.watcher.run(base) })
+	if s.forgetter != nil {
+		wg.Go(func() { s.forgetting(base, s.forgetter) })
+	}
 	checked := front.NewListener(l, front.Config{
 		MaxHeadBytes: s.cfg.MaxHeaderBytes, WriteStall: s.cfg.WriteStall, TLS: s.cfg.TLS,
 		Insecure: func(client net.Addr, err error) {

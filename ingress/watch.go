@@ -20,9 +20,9 @@ const sweepEvery = 400 * time.Millisecond
 // that where bytes of the client's are still unread or only its sending side is
 // closed. One sweep over all of them is cheaper than timers for each.
 type watcher struct {
-	requestTimeout, readStall, writeStall time.Duration
-	now                                   func() time.Time
-	aged                                  func(bins []int) // is told the ages of what runs, now and then
+	requestTimeout, readStall, writeStall, uploadStall time.Duration
+	now                                                func() time.Time
+	aged                                               func(bins []int) // is told the ages of what runs, now and then
 
 	mu    sync.Mutex
 	first *watch // of a ring without order
@@ -45,6 +45,8 @@ type watch struct {
 	sweeps    int
 	lastSteps uint32
 	lastMove  time.Time
+
+	upload atomic.Pointer[upload] // of a body that is passed on, nil in the usual case
 
 	next, prev *watch // guarded by watcher.mu
 
@@ -71,7 +73,7 @@ func (w *watch) progress() { w.steps.Add(1) }
 func (w *watch) ClientGone() { w.ctx.end(left) }
 
 func newWatcher(cfg Config, now func() time.Time) *watcher {
-	return &watcher{requestTimeout: cfg.RequestTimeout, readStall: cfg.BodyStall, writeStall: cfg.WriteStall, now: now, aged: func([]int) {}}
+	return &watcher{requestTimeout: cfg.RequestTimeout, readStall: cfg.BodyStall, writeStall: cfg.WriteStall, uploadStall: cfg.Upload.Stall, now: now, aged: func([]int) {}}
 }
 
 func (wa *watcher) add(w *watch) {
@@ -167,6 +169,9 @@ func (wa *watcher) look(w *watch, now time.Time) {
 		w.ctx.end(overdue)
 	case w.conn != nil && w.sweeps > 1 && w.conn.PeerGone():
 		w.ctx.end(left)
+	}
+	if u := w.upload.Load(); u != nil {
+		u.look(w, now, wa.uploadStall)
 	}
 	waits, steps := w.waits.Load(), w.steps.Load()
 	if waits == nothing || steps != w.lastSteps || w.lastMove.IsZero() {

@@ -121,6 +121,7 @@ func announced(in policy.Inputs) wire.Reads {
 		{policy.ReadsImplicitKey, wire.ReadsImplicitKey},
 		{policy.ReadsPinnedKey, wire.ReadsPinnedKey},
 		{policy.ReadsConversationKey, wire.ReadsConversationKey},
+		{policy.NeedsText, wire.NeedsText},
 	} {
 		if in&x.in != 0 {
 			r |= x.r

@@ -56,7 +56,7 @@ func TestStickySessions(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("no count of active keys at %v", want)
 	}
-	if reads := b.Reads(); reads != wire.ReadsConversationKey|wire.ReadsText|wire.ReadsTokens {
+	if reads := b.Reads(); reads != wire.ReadsConversationKey|wire.ReadsText|wire.ReadsTokens|wire.NeedsText {
 		t.Errorf("reads %v, want the conversation key beside what the policy reads", reads)
 	}
 }

@@ -24,7 +24,7 @@ type Recorder interface {
 // recorded is what a recorder wants to see of requests, whatever the policies read:
 // the length of a prompt and how it begins, so that any policy can be tried on it. It
 // asks for no key, since keys decide which replica is asked.
-const recorded = policy.ReadsSize | policy.ReadsTokens | policy.ReadsText
+const recorded = policy.ReadsSize | policy.ReadsTokens | policy.ReadsText | policy.NeedsText
 
 // reads is what ingresses are to send.
 func (s *Service) reads() policy.Inputs {

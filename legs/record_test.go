@@ -90,11 +90,11 @@ func TestRecordingChangesNoChoice(t *testing.T) {
 		want      func(r *policy.Request)
 	}{
 		{policy.RoundRobin, false, 0, func(*policy.Request) {}},
-		{policy.RoundRobin, true, wire.ReadsSize | wire.ReadsTokens | wire.ReadsText, func(r *policy.Request) {
+		{policy.RoundRobin, true, wire.ReadsSize | wire.ReadsTokens | wire.ReadsText | wire.NeedsText, func(r *policy.Request) {
 			r.Text, r.Chars, r.TokenIDs, r.Namespace = "", 0, nil, 0
 		}},
-		{policy.Bucket, true, wire.ReadsSize | wire.ReadsTokens | wire.ReadsText, func(r *policy.Request) { r.Text, r.TokenIDs, r.Namespace = "", nil, 0 }},
-		{policy.PrefixHash, true, wire.ReadsKey | wire.ReadsSize | wire.ReadsTokens | wire.ReadsText, func(*policy.Request) {}},
+		{policy.Bucket, true, wire.ReadsSize | wire.ReadsTokens | wire.ReadsText | wire.NeedsText, func(r *policy.Request) { r.Text, r.TokenIDs, r.Namespace = "", nil, 0 }},
+		{policy.PrefixHash, true, wire.ReadsKey | wire.ReadsSize | wire.ReadsTokens | wire.ReadsText | wire.NeedsText, func(*policy.Request) {}},
 	} {
 		t.Run(tt.policy, func(t *testing.T) {
 			var rec Recorder

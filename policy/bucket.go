@@ -35,7 +35,7 @@ func newBucket(cfg BucketConfig, deps Deps) *bucket {
 }
 
 // Reads implements [Reader].
-func (p *bucket) Reads() Inputs { return ReadsSize }
+func (p *bucket) Reads() Inputs { return ReadsSize | NeedsText }
 
 // The rules by which bucket chooses, as its log shows them.
 const (

@@ -76,7 +76,7 @@ func newCacheAware(cfg Config, deps Deps) (*cacheAware, error) {
 }
 
 // Reads implements [Reader].
-func (p *cacheAware) Reads() Inputs { return ReadsTokens | ReadsText }
+func (p *cacheAware) Reads() Inputs { return ReadsTokens | ReadsText | NeedsText }
 
 // ReadsLoads implements [LoadReader].
 func (p *cacheAware) ReadsLoads() bool { return true }

@@ -64,9 +64,9 @@ func TestPassthroughReadsNothing(t *testing.T) {
 	want := map[string]policy.Inputs{
 		policy.ConsistentHashing: policy.ReadsKey | policy.ReadsImplicitKey,
 		policy.PrefixHash:        policy.ReadsKey | policy.ReadsTokens | policy.ReadsText,
-		policy.Bucket:            policy.ReadsSize,
+		policy.Bucket:            policy.ReadsSize | policy.NeedsText,
 		policy.Manual:            policy.ReadsKey | policy.ReadsPinnedKey,
-		policy.CacheAware:        policy.ReadsTokens | policy.ReadsText,
+		policy.CacheAware:        policy.ReadsTokens | policy.ReadsText | policy.NeedsText,
 	}
 	for _, name := range policy.Names() {
 		if got := policy.Reads(newPolicy(t, name)); got != want[name] {

@@ -135,6 +135,9 @@ const (
 	ReadsPinnedKey
 	// ReadsConversationKey: the keys of sticky sessions, of header and body.
 	ReadsConversationKey
+	// NeedsText: without the text, or tokens in its place, the policy cannot do what it
+	// is for.
+	NeedsText
 
 	// ReadsNothing is the empty set.
 	ReadsNothing Inputs = 0
@@ -149,7 +152,7 @@ func (in Inputs) String() string {
 		return "nothing"
 	}
 	var names []string
-	for i, name := range [...]string{"key", "size", "tokens", "text", "implicit key", "pinned key", "conversation key"} {
+	for i, name := range [...]string{"key", "size", "tokens", "text", "implicit key", "pinned key", "conversation key", "needs text"} {
 		if in.Has(1 << i) {
 			names = append(names, name)
 		}

@@ -33,7 +33,7 @@ type PolicyUse struct {
 }
 
 // Reads is the set of what a policy reads of a request; 0 is nothing.
-type Reads uint8
+type Reads uint16
 
 // What a policy can read.
 const (
@@ -44,11 +44,12 @@ const (
 	ReadsImplicitKey                       // headers that serve as a key where there is none
 	ReadsPinnedKey                         // the key of policy manual
 	ReadsConversationKey                   // the keys of sticky sessions
+	NeedsText                              // the text, or tokens in its place: nothing else will do
 
-	readsAll = ReadsConversationKey<<1 - 1
+	readsAll = NeedsText<<1 - 1
 )
 
-var readsNames = [...]string{"key", "size", "tokens", "text", "implicit key", "pinned key", "conversation key"}
+var readsNames = [...]string{"key", "size", "tokens", "text", "implicit key", "pinned key", "conversation key", "needs text"}
 
 // String lists the set, "nothing" when it is empty.
 func (r Reads) String() string {
@@ -62,7 +63,7 @@ func (r Reads) String() string {
 		}
 	}
 	if rest := r &^ readsAll; rest != 0 {
-		names = append(names, fmt.Sprintf("reads(%d)", uint8(rest)))
+		names = append(names, fmt.Sprintf("reads(%d)", uint16(rest)))
 	}
 	return strings.Join(names, ",")
 }

@@ -151,10 +151,11 @@ func recordings() []recording {
 			Policies: []PolicyUse{
 				{Name: "round_robin"},
 				{Name: "consistent_hashing", Reads: ReadsKey},
-				{Name: "everything", Reads: readsAll},
+				{Name: "everything", Reads: readsAll &^ NeedsText},
 			},
 			Models: []string{"meta/llama", "qwen"},
 		}},
+		{name: "beat-text", codec: beatCodec, want: &Beat{Replica: 1, Policies: []PolicyUse{{Name: "everything", Reads: readsAll}}}},
 		{name: "beat-least", codec: beatCodec, want: &Beat{Replica: 1}},
 		{name: "worker-full", codec: specCodec, want: &worker.Spec{
 			ID: testID(1), URL: "http://10.0.0.1:8000", Leg: worker.Prefill, Mode: worker.GRPC, Runtime: worker.SGLang,

@@ -352,7 +352,7 @@ func TestEncodersAreStrict(t *testing.T) {
 		{"too many records", stateCodec, tooManyRecords(), "1025 records"},
 		{"negative age", stateCodec, &Records{{Worker: id, Keeper: 1, Report: &Report{Age: -1}}}, "a report of age"},
 		{"unknown leg of a beat", beatCodec, &Beat{Replica: 1, Leg: 4}, "unknown leg(4)"},
-		{"unknown reads", beatCodec, &Beat{Replica: 1, Policies: []PolicyUse{{Name: "p", Reads: 1<<7 | ReadsKey}}}, "key,reads(128)"},
+		{"unknown reads", beatCodec, &Beat{Replica: 1, Policies: []PolicyUse{{Name: "p", Reads: 1<<8 | ReadsKey}}}, "key,reads(256)"},
 		{"unknown leg of a worker", specCodec, &worker.Spec{ID: id, URL: "u", Leg: 4}, "unknown leg(4)"},
 		{"unknown mode", specCodec, &worker.Spec{ID: id, URL: "u", Mode: 2}, "unknown connection mode 2"},
 		{"negative overload limit", specCodec, &worker.Spec{ID: id, URL: "u", Overload: worker.OverloadLimits{Waiting: -1}}, "limit of -1 waiting"},

@@ -118,8 +118,8 @@ func TestReadsString(t *testing.T) {
 	}{
 		{0, "nothing"},
 		{ReadsKey, "key"},
-		{readsAll, "key,size,tokens,text,implicit key,pinned key,conversation key"},
-		{ReadsText | 1<<7, "text,reads(128)"},
+		{readsAll, "key,size,tokens,text,implicit key,pinned key,conversation key,needs text"},
+		{ReadsText | 1<<8, "text,reads(256)"},
 	} {
 		if got := tt.reads.String(); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)

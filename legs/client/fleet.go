@@ -136,6 +136,8 @@ func (c *Client) watchWorkers(ctx context.Context) error {
 type readiness struct {
 	ready          bool
 	healthy, total int
+	sole           string // the only model of regular workers
+	several        bool
 }
 
 // change has the readiness taken anew.
@@ -206,7 +208,24 @@ func (c *Client) takeReadiness() *readiness {
 			r.ready = false
 		}
 	}
+	for p := range c.registry.Pools {
+		if p.Leg() != worker.Regular || p.Model() == "" {
+			continue
+		}
+		if r.sole != "" {
+			r.sole, r.several = "", true
+			break
+		}
+		r.sole = p.Model()
+	}
 	return r
+}
+
+// Sole is the only model that regular workers serve, "" if there is none or several are,
+// from a snapshot.
+func (c *Client) Sole() (model string, several bool) {
+	r := c.ready.Load()
+	return r.sole, r.several
 }
 
 // Readiness is whether the fleet can serve, from a snapshot.

@@ -23,7 +23,7 @@ CHOICES = {
 }
 
 # The flags of serve whose value may begin with a dash.
-DASHED = ("prefill-args", "decode-args", "encode-args")
+DASHED = ("max-concurrent-requests", "prefill-args", "decode-args", "encode-args")
 
 # They win over everything else on the line.
 ASKS = ("-h", "--help", "-V", "--version", "--version-verbose")

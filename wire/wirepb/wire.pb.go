@@ -362,6 +362,7 @@ const (
 	Reads_READS_IMPLICIT_KEY     Reads = 5
 	Reads_READS_PINNED_KEY       Reads = 6
 	Reads_READS_CONVERSATION_KEY Reads = 7
+	Reads_READS_NEEDS_TEXT       Reads = 8
 )
 
 // Enum value maps for Reads.
@@ -375,6 +376,7 @@ var (
 		5: "READS_IMPLICIT_KEY",
 		6: "READS_PINNED_KEY",
 		7: "READS_CONVERSATION_KEY",
+		8: "READS_NEEDS_TEXT",
 	}
 	Reads_value = map[string]int32{
 		"READS_UNSPECIFIED":      0,
@@ -385,6 +387,7 @@ var (
 		"READS_IMPLICIT_KEY":     5,
 		"READS_PINNED_KEY":       6,
 		"READS_CONVERSATION_KEY": 7,
+		"READS_NEEDS_TEXT":       8,
 	}
 )
 
@@ -3340,7 +3343,7 @@ const file_wire_proto_rawDesc = "" +
 	"\x13BREAKER_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eBREAKER_CLOSED\x10\x01\x12\x10\n" +
 	"\fBREAKER_OPEN\x10\x02\x12\x15\n" +
-	"\x11BREAKER_HALF_OPEN\x10\x03*\xa9\x01\n" +
+	"\x11BREAKER_HALF_OPEN\x10\x03*\xbf\x01\n" +
 	"\x05Reads\x12\x15\n" +
 	"\x11READS_UNSPECIFIED\x10\x00\x12\r\n" +
 	"\tREADS_KEY\x10\x01\x12\x0e\n" +
@@ -3351,7 +3354,8 @@ const file_wire_proto_rawDesc = "" +
 	"READS_TEXT\x10\x04\x12\x16\n" +
 	"\x12READS_IMPLICIT_KEY\x10\x05\x12\x14\n" +
 	"\x10READS_PINNED_KEY\x10\x06\x12\x1a\n" +
-	"\x16READS_CONVERSATION_KEY\x10\a*\xea\x02\n" +
+	"\x16READS_CONVERSATION_KEY\x10\a\x12\x14\n" +
+	"\x10READS_NEEDS_TEXT\x10\b*\xea\x02\n" +
 	"\tErrorCode\x12\x1a\n" +
 	"\x16ERROR_CODE_UNSPECIFIED\x10\x00\x12\x17\n" +
 	"\x13ERROR_CODE_INTERNAL\x10\x01\x12#\n" +

@@ -52,6 +52,36 @@ type lineCase struct {
 	want []string // words that the answer holds
 }
 
+func (tt lineCase) run(t *testing.T) {
+	args := strings.Fields(tt.args)
+	for i := range args {
+		args[i] = strings.ReplaceAll(args[i], "~", " ")
+	}
+	_, code, text := run(nil, args...)
+	if code != tt.code {
+		t.Errorf("exit code %d, want %d\n%s", code, tt.code, text)
+	}
+	for _, w := range tt.want {
+		if !strings.Contains(text, w) {
+			t.Errorf("answer lacks %q:\n%s", w, text)
+		}
+	}
+	if strings.Contains(text, "SECRET") {
+		t.Errorf("answer shows a key:\n%s", text)
+	}
+}
+
+func TestGateway(t *testing.T) {
+	for _, tt := range []lineCase{
+		{"44_the_older_name", "launch --stream-request-bodies-over 1", 2, []string{"unknown flag", "write --max-buffered-request-bytes"}},
+		{"44_the_older_name_in_serve", "serve --backend sim --router-stream-request-bodies-over 1", 2, []string{"write --router-max-buffered-request-bytes"}},
+		{"44_the_older_name_is_no_engines", "serve --backend sim --stream-request-bodies-over 1", 2, []string{"write --router-max-buffered-request-bytes"}},
+		{"54_an_interval_of_nothing", "launch --load-monitor-interval 0", 1, []string{"--load-monitor-interval 0", "must be more than 0"}},
+	} {
+		t.Run(tt.name, tt.run)
+	}
+}
+
 // TestCLI holds the numbered cases that end before anything is started: exit code
 // and words of the answer.
 func TestCLI(t *testing.T) {
@@ -125,6 +155,10 @@ func TestCLI(t *testing.T) {
 		{"V41_same_url_twice", "launch --worker-urls " + w1 + " " + w1 + "/", 1, []string{"given twice"}},
 		{"V43_thresholds", "serve --backend sim --router-health-failure-threshold 0", 1, []string{"--router-health-failure-threshold 0"}},
 		{"V43_endpoint", "launch --health-check-endpoint health", 1, []string{"write /health"}},
+		{"V44_no_request_at_a_time", "launch --max-concurrent-requests 0", 1, []string{"--max-concurrent-requests 0", "-1 for any number"}},
+		{"V44_fewer_than_none", "launch --max-concurrent-requests -2", 1, []string{"--max-concurrent-requests -2"}},
+		{"queue_without_time", "launch --max-concurrent-requests 1 --queue-timeout-secs 0", 1, []string{"--queue-timeout-secs 0", "--queue-size 0"}},
+		{"rate_of_nothing", "launch --rate-limit-tokens-per-second 5", 1, []string{"--max-concurrent-requests as well"}},
 		{"cluster", "launch --cluster a.b", 1, []string{"--cluster a.b"}},
 		{"81_api_key_without_a_value", "launch --api-key=", 2, []string{"it is empty", "--api-key\n"}},
 		{"81_api_key_with_a_blank", "launch --api-key=SECRET~SECRET", 2, []string{"--api-key\n"}},
@@ -144,24 +178,7 @@ func TestCLI(t *testing.T) {
 		{"help_unknown_command", "help lunch", 2, []string{"did you mean smg help launch?"}},
 	}
 	for _, tt := range slices.Concat(tests, legLines(), policyLines()) {
-		t.Run(tt.name, func(t *testing.T) {
-			args := strings.Fields(tt.args)
-			for i := range args {
-				args[i] = strings.ReplaceAll(args[i], "~", " ")
-			}
-			_, code, text := run(nil, args...)
-			if code != tt.code {
-				t.Errorf("exit code %d, want %d\n%s", code, tt.code, text)
-			}
-			for _, w := range tt.want {
-				if !strings.Contains(text, w) {
-					t.Errorf("answer lacks %q:\n%s", w, text)
-				}
-			}
-			if strings.Contains(text, "SECRET") {
-				t.Errorf("answer shows a key:\n%s", text)
-			}
-		})
+		t.Run(tt.name, tt.run)
 	}
 
 	t.Run("9_lists_add_up", func(t *testing.T) {

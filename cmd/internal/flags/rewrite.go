@@ -236,6 +236,8 @@ func (r *rewriter) unknown(token string) error {
 		return usage(typed, "use --router-policy", "--policy belongs to the gateway, and everything unknown to the engines")
 	case name == "worker-urls":
 		return usage(typed, "use smg launch for engines that run already", "serve starts its own engines")
+	case name == oldBodyFlag:
+		return usage(typed, r.hintUnknown(name), "unknown flag")
 	case isLegFlag(name):
 		return usage(typed, "use --prefill-replicas, --decode-replicas and --encode-replicas, or smg launch for engines that run already",
 			"serve starts its own engines")
@@ -249,8 +251,14 @@ func (r *rewriter) unknown(token string) error {
 	return nil
 }
 
+// oldBodyFlag is what --max-buffered-request-bytes was called once, elsewhere.
+const oldBodyFlag = "stream-request-bodies-over"
+
 // hintUnknown says what an unknown flag may have been meant to be.
 func (r *rewriter) hintUnknown(name string) string {
+	if strings.TrimPrefix(name, routerPrefix) == oldBodyFlag {
+		return "write --" + r.set.prefixed("max-buffered-request-bytes")
+	}
 	if plain, ok := strings.CutPrefix(name, routerPrefix); ok {
 		if e := r.set.lookup(plain); e != nil {
 			return "write --" + e.name

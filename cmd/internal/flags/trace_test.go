@@ -44,7 +44,7 @@ func TestTraceFlags(t *testing.T) {
 		})
 	}
 	cmd := must(t, nil, "launch", "--request-id-headers", "Foo", "bar", "--prometheus-duration-buckets", "0.5", "2")
-	if diff := cmp.Diff(Requests{RequestIDHeaders: []string{"foo", "bar"}}, cmd.Launch.Requests); diff != "" {
+	if diff := cmp.Diff([]string{"foo", "bar"}, cmd.Launch.Requests.RequestIDHeaders); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]float64{0.5, 2}, cmd.Launch.Trace.DurationBuckets); diff != "" {

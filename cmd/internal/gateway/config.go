@@ -53,7 +53,11 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	if b := cfg.Trace.DurationBuckets; b != nil {
 		c.Access.DurationBuckets = b
 	}
+	c.Upload = ingress.UploadConfig{MaxBuffered: cfg.Requests.MaxBuffered, Stall: cfg.Requests.BodyStall, Edited: cfg.Sharing.DPAware}
 	c.LoadInterval = cfg.LoadMonitorInterval
+	c.Permits = ingress.PermitsConfig{
+		Max: cfg.Admission.MaxConcurrent, Queue: cfg.Admission.QueueSize, Wait: cfg.Admission.QueueTimeout, Rate: cfg.Admission.RatePerSecond,
+	}
 	c.Auth = ingress.RequireKey(string(cfg.Auth.APIKey))
 	c.Retry = ingress.Retry{
 		Attempts: cfg.Retry.Max, Initial: cfg.Retry.Initial, Max: cfg.Retry.MaxBackoff,
