@@ -16,6 +16,8 @@ type known struct {
 	epoch  uint64       // of the process that told what is registered, 0 until one is heard of
 	asking bool         // what it is
 	dated  bool         // another process has come since it was asked
+
+	removing bool // because it has failed
 }
 
 // disown forgets that a worker is registered here. r.mu is held.
@@ -68,10 +70,11 @@ func (r *Registrar) renew(ctx context.Context, id worker.ID, k *known) {
 			k.dated, try = false, 0
 		case err == nil, try >= renewTries:
 			k.asking = false
+			url := k.asked.URL
 			r.mu.Unlock()
 			if err != nil {
 				r.log.Warn("a worker that was restarted does not say what it is: what is known of it is from before",
-					slog.String("worker", k.asked.URL), slog.Any("reason", err))
+					slog.String("worker", url), slog.Any("reason", err))
 			}
 			return
 		}
@@ -92,11 +95,14 @@ func (r *Registrar) rediscover(ctx context.Context, id worker.ID, k *known) erro
 	defer func() { <-r.slots }()
 	asking, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
 	defer cancel()
-	found, err := r.prober.Discover(asking, k.asked)
+	r.mu.Lock()
+	asked := k.asked
+	r.mu.Unlock()
+	found, err := r.prober.Discover(asking, asked)
 	if err != nil {
 		return err
 	}
-	s := merged(k.asked, found)
+	s := merged(asked, found)
 	r.mu.Lock()
 	if old := r.own[id]; old != nil && old.DPSize > 0 {
 		s = s.Ranked(old.DPRank, old.DPSize)
@@ -111,17 +117,21 @@ func (r *Registrar) rediscover(ctx context.Context, id worker.ID, k *known) erro
 		r.mu.Unlock()
 		return nil
 	}
-	s.RegisteredAt = old.RegisteredAt
+	if k.asked != asked {
+		r.mu.Unlock()
+		return errReplaced // somebody has changed it meanwhile
+	}
+	s.RegisteredAt, s.Revision, s.DrainingSince = old.RegisteredAt, old.Revision, old.DrainingSince
 	s.Conflict = cmp.Or(unsupported(s), r.conflict(s))
 	r.mu.Unlock()
 	if reflect.DeepEqual(s, old) {
 		return nil
 	}
-	if err := r.store.Put(ctx, s.Clone()); err != nil {
+	if err := r.rewrite(ctx, s); err != nil {
 		return err
 	}
 	r.mu.Lock()
-	if r.known[id] == k {
+	if r.known[id] == k && r.own[id] == old {
 		r.own[id] = s
 	}
 	r.mu.Unlock()

@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"strconv"
@@ -175,14 +176,14 @@ func (r *Registrar) settle(ctx context.Context) {
 	}
 	r.mu.Unlock()
 	for _, s := range changed {
-		if err := r.store.Put(ctx, s.Clone()); err != nil {
-			if ctx.Err() == nil {
+		if err := r.rewrite(ctx, s); err != nil {
+			if ctx.Err() == nil && !errors.Is(err, errReplaced) { // what replaces it pokes anew
 				r.log.Error("what has become of a bootstrap conflict could not be stored", slog.String("worker", s.URL), slog.Any("error", err))
 			}
 			continue
 		}
 		r.mu.Lock()
-		if old := r.own[s.ID]; old != nil && old.RegisteredAt.Equal(s.RegisteredAt) {
+		if old := r.own[s.ID]; old != nil && old.RegisteredAt.Equal(s.RegisteredAt) && old.Revision == s.Revision {
 			r.own[s.ID] = s
 		}
 		r.mu.Unlock()

@@ -41,12 +41,14 @@ type Job struct {
 	Worker *worker.Spec // as asked for; not to be changed
 	// Trying says that the worker is being asked now; between tries the job waits.
 	Trying bool
+	Failed bool      // nobody tries any more
 	Reason string    // of the last try that failed, "" before
 	Since  time.Time // of the last change
 }
 
-// job is the registration of a worker that is not registered yet.
+// job is the registration of a worker that is not registered yet, or not as asked for.
 type job struct {
+	kind JobType
 	// asked is the worker as asked for. A time of registration in it is kept; without
 	// one it is that of the first good answer.
 	asked   *worker.Spec
@@ -57,6 +59,7 @@ type job struct {
 	cancel context.CancelFunc // nil until it runs
 	stored bool               // its record may be
 	trying bool
+	failed bool // for good
 	reason string
 	since  time.Time
 }
@@ -81,7 +84,7 @@ func (r *Registrar) run(ctx context.Context, j *job) {
 	for try := 1; ; try++ {
 		r.note(j, true, last)
 		err := r.try(ctx, j)
-		if err == nil || ctx.Err() != nil {
+		if err == nil || ctx.Err() != nil || r.fail(j, err) {
 			return
 		}
 		msg := err.Error()
@@ -104,6 +107,7 @@ func (r *Registrar) run(ctx context.Context, j *job) {
 		r.note(j, false, last)
 		switch {
 		case try == tries && !j.forever:
+			r.giveUp(j, last)
 			log.Error("worker did not answer in time and is not registered", slog.Duration("startup_timeout", r.cfg.Timeout),
 				slog.String("reason", last), slog.String("hint", "add it again once it answers"))
 			return
@@ -128,6 +132,7 @@ var errUnstored = errors.New("writing the worker's record")
 func (r *Registrar) end(j *job) {
 	r.mu.Lock()
 	delete(r.jobs, j.asked.ID)
+	r.failedWith(j)
 	r.mu.Unlock()
 	close(j.done)
 	r.changed() // somebody may have waited for its bootstrap address
@@ -143,7 +148,7 @@ func (r *Registrar) try(ctx context.Context, j *job) error {
 	defer func() { <-r.slots }()
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.ProbeTimeout)
 	defer cancel()
-	if !r.cfg.DisableHealth {
+	if h := j.asked.Health; !r.cfg.DisableHealth && (h == nil || h.Disabled == nil || !*h.Disabled) {
 		if err := r.prober.Health(ctx, j.asked, r.cfg.Endpoint); err != nil {
 			return err
 		}
@@ -164,7 +169,11 @@ func (r *Registrar) try(ctx context.Context, j *job) error {
 			return err
 		}
 		warning := r.mooncake(ctx, s)
-		if err := r.register(ctx, j, s); err != nil {
+		register := r.register
+		if j.kind == UpdateWorker {
+			register = r.reregister
+		}
+		if err := register(ctx, j, s); err != nil {
 			return fmt.Errorf("%w: %w", errUnstored, err)
 		}
 		r.registered(s, warning)

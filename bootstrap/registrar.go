@@ -37,6 +37,10 @@ type Store interface {
 	Put(ctx context.Context, s *worker.Spec) error
 	// Delete removes a record, whoever put it. That there is none is no error.
 	Delete(ctx context.Context, id worker.ID) error
+	// Change stores what change makes of a record, whoever put it; nil deletes it. What
+	// others write meanwhile is not lost: change is asked anew for that. old is nil where
+	// there is none. An error of change is returned as it is.
+	Change(ctx context.Context, id worker.ID, change func(old *worker.Spec) (*worker.Spec, error)) error
 }
 
 // Config is which workers are brought in, and how patiently.
@@ -47,6 +51,9 @@ type Config struct {
 	ProbeTimeout  time.Duration // of one question to a worker
 	DisableHealth bool          // register without a good probe
 	DPAware       bool          // a worker is each data-parallel rank of an engine
+	Settle        time.Duration // how long a worker drains before it is removed, 0 is not at all
+
+	RemoveFailed bool // remove a worker that is registered here and does not get well again
 
 	Delay    time.Duration // before the first try
 	Interval time.Duration // between tries
@@ -59,6 +66,7 @@ func DefaultConfig() Config {
 	return Config{
 		Endpoint: "/health", ProbeTimeout: 5 * time.Second,
 		Interval: 30 * time.Second, Timeout: 30 * time.Minute, Retry: time.Minute,
+		Settle: 5 * time.Second,
 	}
 }
 
@@ -88,6 +96,9 @@ func (c Config) Validate() error {
 	}
 	if c.Delay < 0 {
 		errs = append(errs, errors.New("--worker-startup-delay must not be negative"))
+	}
+	if c.Settle < 0 {
+		errs = append(errs, errors.New("--drain-settle-secs must not be negative"))
 	}
 	if !strings.HasPrefix(c.Endpoint, "/") {
 		errs = append(errs, fmt.Errorf("--health-check-endpoint %q must begin with /", c.Endpoint))
@@ -134,6 +145,8 @@ type Registrar struct {
 	own      map[worker.ID]*worker.Spec  // registered here
 	heard    map[worker.ID]*worker.Spec  // registered by anybody, as the store tells
 	gone     map[worker.ID]chan struct{} // closed when the store tells of the removal
+	leaving  map[worker.ID]departure     // who is going to be removed here
+	failed   map[worker.ID]Job           // changes that failed, for a while
 	remarked []remark                    // what was told last
 	last     time.Time                   // the youngest time of registration given out
 }
@@ -146,7 +159,7 @@ func NewRegistrar(cfg Config, prober Prober, store Store, log *slog.Logger) (*Re
 	return &Registrar{
 		cfg: cfg, prober: prober, store: store, log: log, poke: make(chan struct{}, 1), slots: make(chan struct{}, maxTries),
 		jobs: map[worker.ID]*job{}, own: map[worker.ID]*worker.Spec{}, heard: map[worker.ID]*worker.Spec{}, gone: map[worker.ID]chan struct{}{},
-		known: map[worker.ID]*known{},
+		known: map[worker.ID]*known{}, leaving: map[worker.ID]departure{}, failed: map[worker.ID]Job{},
 	}, nil
 }
 
@@ -192,19 +205,20 @@ func (r *Registrar) open(start func(*job), again func(func(context.Context))) er
 		// Now, and each after the one before, so that workers keep the order they were
 		// given in.
 		s.RegisteredAt = r.stamp()
-		r.begin(s, true)
+		r.begin(&job{asked: s, forever: true})
 	}
 	r.start, r.again = start, again
+	r.escortAll()
 	for _, j := range r.jobs {
 		start(j)
 	}
 	return nil
 }
 
-// begin makes a job. r.mu is held.
-func (r *Registrar) begin(s *worker.Spec, forever bool) {
-	j := &job{asked: s, forever: forever, done: make(chan struct{}), since: time.Now()}
-	r.jobs[s.ID] = j
+// begin starts a job, now or with Run. r.mu is held.
+func (r *Registrar) begin(j *job) {
+	j.done, j.since = make(chan struct{}), time.Now()
+	r.jobs[j.asked.ID] = j
 	if r.start != nil {
 		r.start(j)
 	}
@@ -227,7 +241,8 @@ func (r *Registrar) Add(s *worker.Spec) error {
 	}
 	s = s.Clone()
 	s.RegisteredAt = time.Time{}
-	r.begin(s, false)
+	s.Revision, s.DrainingSince = 0, time.Time{}
+	r.begin(&job{asked: s})
 	r.log.Info("worker is going to be registered", slog.String("worker", s.URL), slog.String("worker_id", s.ID.String()), slog.String("leg", s.Leg.String()))
 	return nil
 }
@@ -336,6 +351,10 @@ func (r *Registrar) Heard(id worker.ID, s *worker.Spec) {
 		if own := r.own[id]; own != nil && s.RegisteredAt.After(own.RegisteredAt) {
 			r.disown(id) // another process has registered it since
 		}
+		r.adopt(s)
+		if s.Draining() {
+			r.escort(s, r.settleOf(s)+orphaned)
+		}
 		return
 	}
 	if r.heard[id] != nil { // else it was removed before it was registered here
@@ -354,10 +373,23 @@ func (r *Registrar) Job(id worker.ID) (Job, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if j := r.jobs[id]; j != nil {
-		return Job{Worker: j.asked, Trying: j.trying, Reason: j.reason, Since: j.since}, true
+		return Job{Type: j.kind, Worker: j.asked, Trying: j.trying, Reason: j.reason, Since: j.since}, true
 	}
-	if s := r.own[id]; s != nil && r.heard[id] == nil {
-		return Job{Worker: s, Trying: true, Since: s.RegisteredAt}, true
+	s := r.heard[id]
+	if own := r.own[id]; own != nil {
+		if s == nil {
+			return Job{Worker: own, Trying: true, Since: own.RegisteredAt}, true
+		}
+		s = own
+	}
+	if s != nil && s.Draining() {
+		return Job{Type: RemoveWorker, Worker: s, Trying: true, Since: s.DrainingSince}, true
+	}
+	if j, ok := r.failed[id]; ok {
+		if time.Since(j.Since) < keepFailed {
+			return j, true
+		}
+		delete(r.failed, id)
 	}
 	return Job{}, false
 }

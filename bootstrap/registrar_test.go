@@ -85,6 +85,20 @@ func (m *memory) Put(_ context.Context, s *worker.Spec) error { return m.change(
 
 func (m *memory) Delete(_ context.Context, id worker.ID) error { return m.change(id, nil) }
 
+func (m *memory) Change(_ context.Context, id worker.ID, change func(*worker.Spec) (*worker.Spec, error)) error {
+	m.mu.Lock()
+	old := m.now[id]
+	m.mu.Unlock()
+	if old != nil {
+		old = old.Clone()
+	}
+	s, err := change(old)
+	if err != nil {
+		return err
+	}
+	return m.change(id, s)
+}
+
 func (m *memory) change(id worker.ID, s *worker.Spec) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

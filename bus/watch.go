@@ -93,6 +93,7 @@ func (w *watch[K, V]) entry(e jetstream.KeyValueEntry) {
 		w.bad.add(w.bucket.kv, e, err)
 		return
 	}
+	w.bucket.overtaken(k, e.Value(), e.Revision())
 	if w.tell(k, state{digest: maphash.Bytes(w.seed, e.Value())}) && w.events.Put != nil {
 		w.events.Put(k, v)
 	}

@@ -108,7 +108,10 @@ func TestPermissions(t *testing.T) {
 		whole(t, g, 10)
 		probed(t, "selector-regular.yaml", map[string]string{"metrics": page})
 		probed(t, "ingress.yaml", map[string]string{"metrics": g.metrics, "http": g.url})
-		asks(t, g, 0, "workers", "rm", engines[1])
+		if a := do(t, http.MethodPatch, g.url+"/workers/"+engines[1], `{"labels":{"zone":"a"}}`); a.status != http.StatusAccepted {
+			t.Errorf("PATCH: %d %s", a.status, a.body)
+		}
+		asks(t, g, 0, "workers", "rm", engines[1]) // which drains
 		await(t, "its removal", func() bool { _, code := g.worker(engines[1]); return code == http.StatusNotFound })
 		n.periodic(t, "state.regular", "beat.regular", "leases.regular")
 		whole(t, g, 10)

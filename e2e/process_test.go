@@ -50,6 +50,9 @@ func startCommand(t *testing.T, env []string, cmd *exec.Cmd) *process {
 	p.cmd.Env = append(slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "SMG_") || strings.HasPrefix(v, "NO_COLOR=")
 	}), append(env, "GORACE=atexit_sleep_ms=0")...)
+	if len(cmd.Args) > 1 && cmd.Args[1] == "launch" {
+		p.cmd.Env = append(p.cmd.Env, "SMG_FLAG_DRAIN_SETTLE_SECS=0") // for tests that remove workers and do not say how
+	}
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ const noKV = "its answer is computed with the prompt, which leaves nothing to ha
 // apart refuses a request of which engines do all the work or none, in a fleet whose
 // workers do a part of it each. Nobody is asked for it.
 func (x *exchange) apart(rt *route, r *http.Request) error {
-	if x.mode == Regular || rt.alone == "" {
+	if x.mode == Regular || rt.alone == "" || x.srv.cfg.Multi { // there the model decides, once it is known
 		return nil
 	}
 	forsake(x.w, r)

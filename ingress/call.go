@@ -112,7 +112,7 @@ func (c *call) answered(ctx context.Context, resp *engine.Response, err error) (
 		if resp.Status >= http.StatusInternalServerError {
 			c.why = fmt.Sprintf("it answered %d", resp.Status)
 		}
-		if c.pick.Probe && outcomeOf(resp.Status) == worker.Success {
+		if c.pick.Probe && c.outcome(resp.Status) == worker.Success {
 			c.x.srv.selector.Head(c.lease)
 		}
 		return resp, nil
@@ -146,7 +146,7 @@ var errLegDropped = errors.New("another leg has failed")
 // failed ends the lease of a worker that told of a failure in its stream.
 func (c *call) failed(f fault) {
 	c.why = fmt.Sprintf("its stream told of a failure with status %d: %s", f.status, clip(f.message))
-	c.end(outcomeOf(f.status), false)
+	c.end(c.outcome(f.status), false)
 }
 
 // dropped is what the leg said for whose failure this one was ended.

@@ -64,6 +64,9 @@ type Fleet interface {
 	// Canonical is the id of the model that goes by an alias, false for any other name.
 	// It is asked for every request.
 	Canonical(name string) (id string, ok bool)
+	// Roles counts a model's workers. It is asked for every attempt where models differ in
+	// their modes.
+	Roles(model string) worker.Roles
 	// Readiness is whether the fleet can serve, and how many of all workers are
 	// ready. Probes call it: it must neither lock nor walk the registry.
 	Readiness() (ready bool, healthy, total int)

@@ -181,6 +181,7 @@ type fakeFleet struct {
 	several   atomic.Bool
 	alone     bool // decode workers can serve requests by themselves
 	aliases   map[string]string
+	roles     worker.Roles
 	elsewhere sync.Map // IDs of workers that do not serve what they are asked for
 }
 
@@ -214,6 +215,7 @@ func (f *fakeFleet) Sole() (model string, several bool) {
 	}
 	return model, several
 }
+func (f *fakeFleet) Roles(string) worker.Roles { return f.roles }
 
 func (f *fakeFleet) Canonical(name string) (string, bool) {
 	id, ok := f.aliases[name]
@@ -240,7 +242,11 @@ type fakeRegistrar struct {
 	added             []*worker.Spec
 	removed           []worker.ID
 	jobs              map[worker.ID]bootstrap.Job
+	drained           []worker.ID
+	replaced          []*worker.Spec
+	patched           []patched
 	addErr, removeErr error
+	changeErr         error // of Replace and Patch
 }
 
 func (f *fakeRegistrar) Add(s *worker.Spec) error {
@@ -250,13 +256,32 @@ func (f *fakeRegistrar) Add(s *worker.Spec) error {
 	return f.addErr
 }
 
-func (f *fakeRegistrar) Replace(context.Context, *worker.Spec) error { return bootstrap.ErrUnsupported }
-
-func (f *fakeRegistrar) Patch(context.Context, worker.ID, bootstrap.Patch) error {
-	return bootstrap.ErrUnsupported
+func (f *fakeRegistrar) Replace(_ context.Context, s *worker.Spec) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replaced = append(f.replaced, s)
+	return f.changeErr
 }
 
-func (f *fakeRegistrar) Drain(context.Context, worker.ID) error { return bootstrap.ErrUnsupported }
+func (f *fakeRegistrar) Patch(_ context.Context, id worker.ID, p bootstrap.Patch) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.patched = append(f.patched, patched{id, p})
+	return f.changeErr
+}
+
+func (f *fakeRegistrar) Drain(_ context.Context, id worker.ID) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.drained = append(f.drained, id)
+	return f.removeErr
+}
+
+// patched is a call of Patch.
+type patched struct {
+	id    worker.ID
+	patch bootstrap.Patch
+}
 
 func (f *fakeRegistrar) Remove(ctx context.Context, id worker.ID) error {
 	f.mu.Lock()

@@ -30,7 +30,11 @@ type room struct {
 
 // readsOfLegs is what at least one of the legs reads that a request has in a mode.
 func (s *Server) readsOfLegs(mode Mode) (reads wire.Reads) {
-	for _, leg := range mode.Legs() {
+	legs := mode.Legs()
+	if s.cfg.Multi {
+		legs = allLegs // another attempt may have another mode
+	}
+	for _, leg := range legs {
 		reads |= s.reads(leg)
 	}
 	if s.ranks != nil {

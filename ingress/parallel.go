@@ -231,7 +231,7 @@ func (x *exchange) refused(c *call, resp *engine.Response) error {
 		c.end(x.givenUp(), false)
 		return contextProblem(&x.ctx, "worker "+c.pick.Worker.URL+" was awaited")
 	}
-	c.end(outcomeOf(resp.Status), false)
+	c.end(c.outcome(resp.Status), false)
 	if err != nil {
 		text = append(text, "…"...)
 	}

@@ -111,6 +111,9 @@ func (x *exchange) counted(p *Plan) {
 func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
 	number := x.plans
 	x.plans++
+	if number > 0 && x.srv.cfg.Multi {
+		x.draw(rt)
+	}
 	if x.mode == Regular {
 		return x.planWhole(tried)
 	}

@@ -30,7 +30,7 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 	url := c.pick.Worker.URL
 	if c.leg() == worker.Regular && retried(resp.Status) {
 		if !x.last {
-			c.end(outcomeOf(resp.Status), false)
+			c.end(c.outcome(resp.Status), false)
 			return &problem{status: resp.Status, code: "upstream_error", retryable: true, message: "worker " + url + " answered " + resp.Reason}
 		}
 		x.exhausted(c.leg(), x.query.route)
@@ -78,7 +78,7 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 		c.end(worker.Neutral, false)
 		return gatewayProblem(http.StatusBadGateway, "upstream_response_too_large", "the answer of worker %s is larger than the limit of %d bytes (--max-payload-size)", url, limit)
 	}
-	outcome := outcomeOf(resp.Status)
+	outcome := c.outcome(resp.Status)
 	switch {
 	case sse:
 		length = -1 // an error event may follow
@@ -150,18 +150,6 @@ func (x *exchange) seenOut(resp *engine.Response) error {
 			return nil //nolint:nilerr // it was whole before
 		}
 	}
-}
-
-// outcomeOf is what an answer that came whole says about its worker.
-func outcomeOf(status int) worker.Outcome {
-	switch status {
-	case http.StatusRequestTimeout, http.StatusInternalServerError, http.StatusBadGateway, http.StatusGatewayTimeout:
-		return worker.Failure
-	}
-	if status < 400 {
-		return worker.Success
-	}
-	return worker.Neutral
 }
 
 // broken ends the lease of an answer that ended in err, and words the error.

@@ -152,11 +152,16 @@ func (x *exchange) parse(rt *route, r *http.Request, raw []byte) (err error) {
 		return x.faulty(rt, err)
 	}
 	q.model, q.stream, q.route = q.body.Model(), q.body.Stream(), rt
-	x.srv.gather(x.mode, q, r.Header)
-	q.bytes = q.body.Edit(x.srv.foreign...)
 	if q.model == body.UnknownModel {
 		q.model = ""
 	}
+	if x.srv.cfg.Multi {
+		if err := x.settle(rt); err != nil {
+			return err
+		}
+	}
+	x.srv.gather(x.mode, q, r.Header)
+	q.bytes = q.body.Edit(x.srv.foreign...)
 	return nil
 }
 

@@ -120,7 +120,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	}
 	s.forgetter, _ = d.Dispatcher.(Forgetter)
 	s.life, s.end = context.WithCancel(context.Background())
-	if cfg.PD.MinTokens && cfg.Mode != Regular {
+	if cfg.PD.MinTokens && (cfg.Mode != Regular || cfg.Multi) {
 		s.ranks = newMinRanks()
 	}
 	s.buffers.left.Store(cfg.MaxBufferedBytes)

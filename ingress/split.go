@@ -165,7 +165,7 @@ func (x *exchange) gatherPart(ctx context.Context, c *call, q request, j *joiner
 	}
 	j.held.Add(size)
 	j.whole[i] = d
-	c.end(outcomeOf(resp.Status), false)
+	c.end(c.outcome(resp.Status), false)
 	return nil
 }
 
@@ -174,7 +174,7 @@ func (x *exchange) gatherEvents(ctx context.Context, c *call, resp *engine.Respo
 	for first := true; ; {
 		piece, err := resp.Next()
 		if errors.Is(err, io.EOF) {
-			c.end(outcomeOf(resp.Status), false)
+			c.end(c.outcome(resp.Status), false)
 			return nil
 		}
 		if err != nil {

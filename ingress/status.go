@@ -66,7 +66,7 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 			if m.Spec.Leg == l.Leg {
 				c.Total++
 				c.note(m.Spec)
-				if m.Record.Status == worker.Ready {
+				if m.Status() == worker.Ready {
 					c.Healthy++
 				}
 			}

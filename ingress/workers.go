@@ -67,11 +67,15 @@ type workerModel struct {
 // or alias, and those with no model list.
 func (s *Server) workers(w http.ResponseWriter, r *http.Request) {
 	want := r.URL.Query().Get("model")
+	id, ok := s.fleet.Canonical(want)
+	if !ok {
+		id = want
+	}
 	list := workerList{Workers: []workerCard{}}
 	fleet := s.fleet.Workers()
 	wrong := remarks(fleet)
 	for _, m := range fleet {
-		if want != "" && !serves(m.Spec, want) {
+		if want != "" && !serves(m.Spec, want) && !serves(m.Spec, id) {
 			continue
 		}
 		switch m.Spec.Leg {
@@ -118,7 +122,7 @@ func card(m *worker.Worker, active int) workerCard {
 		BootstrapHost: s.BootstrapHost, BootstrapPort: s.BootstrapPort, BootstrapSource: s.BootstrapSource, Conflict: s.Conflict,
 		KVConnector: s.KVConnector, KVRole: s.KVRole, KVEngineID: s.KVEngineID,
 		DPSize: s.DPSize, PairGroup: s.Labels[worker.GroupLabel], Epoch: m.Record.Epoch,
-		Healthy: m.Record.Status == worker.Ready, Status: m.Record.Status.String(), Load: active,
+		Healthy: m.Status() == worker.Ready, Status: m.Status().String(), Load: active,
 		LoadInterval: s.LoadInterval.Seconds(),
 	}
 	if s.Overload != (worker.OverloadLimits{}) {
@@ -136,7 +140,7 @@ func card(m *worker.Worker, active int) workerCard {
 	return c
 }
 
-// jobCard is a registration that has not ended.
+// jobCard is a change of a worker that has not ended, or has failed.
 type jobCard struct {
 	Type      string  `json:"job_type"`
 	URL       string  `json:"worker_url"`
@@ -149,6 +153,9 @@ func cardOfJob(j bootstrap.Job) *jobCard {
 	c := &jobCard{Type: j.Type.String(), URL: j.Worker.URL, Status: "pending", Timestamp: j.Since.Unix()}
 	if j.Trying {
 		c.Status = "processing"
+	}
+	if j.Failed {
+		c.Status = "failed"
 	}
 	if j.Reason != "" {
 		c.Message = &j.Reason

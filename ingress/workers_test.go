@@ -70,8 +70,20 @@ func TestWorkerIsAdded(t *testing.T) {
 		{name: "a decode worker", mode: PD, body: `{"url":"http://new:8000","worker_type":"decode"}`, want: func(s *worker.Spec) { s.Leg = worker.Decode }},
 		{name: "an encode worker", mode: EPD, body: `{"url":"http://new:8000","worker_type":"encode"}`, want: func(s *worker.Spec) { s.Leg = worker.Encode }},
 		{
-			name: "what has no effect yet is named", body: `{"url":"http://new:8000","health":{"timeout_secs":1},"http_pool":{"http2":true},"resilience":{"max_retries":1}}`,
-			message: "not applied yet: health, http_pool, resilience",
+			name: "what has no effect yet is named", body: `{"url":"http://new:8000","http_pool":{"http2":true,"timeout_secs":9},"resilience":{"max_retries":1}}`,
+			message: "not applied yet: http_pool",
+			want:    func(s *worker.Spec) { s.Pool = &worker.PoolRules{Timeout: 9 * time.Second} },
+		},
+		{
+			name: "rules of its own", body: `{"url":"http://new:8000","health":{"timeout_secs":1,"check_interval_secs":2,"success_threshold":3,"failure_threshold":4,"disable_health_check":true,"drain_settle_secs":0},` +
+				`"resilience":{"cb_failure_threshold":5,"cb_success_threshold":6,"cb_timeout_secs":7,"retryable_status_codes":[500],"capacity_status_codes":[]}}`,
+			want: func(s *worker.Spec) {
+				s.Health = &worker.HealthRules{
+					Timeout: time.Second, Interval: 2 * time.Second, SuccessThreshold: 3, FailureThreshold: 4,
+					Disabled: new(true), Settle: new(time.Duration(0)),
+				}
+				s.Breaker = &worker.BreakerRules{FailureThreshold: 5, SuccessThreshold: 6, Timeout: 7 * time.Second, FailureStatuses: []int{500}, CapacityStatuses: []int{}}
+			},
 		},
 	}
 	for _, tt := range tests {
@@ -161,6 +173,13 @@ func TestGatewayWorkers(t *testing.T) {
 			{"overload_waiting", with(`"overload":{"waiting_requests":0}`), Regular, 400, codeBadRequest, "1 or more"},
 			{"overload_usage", with(`"overload":{"token_usage":1.5}`), Regular, 400, codeBadRequest, "at most 1"},
 			{"overload_type", with(`"overload":{"waiting_requests":"5"}`), Regular, 422, "", "overload.waiting_requests must be a whole number"},
+			{"health_type", with(`"health":{"disable_health_check":1}`), Regular, 422, "", "disable_health_check must be true or false"},
+			{"health_threshold", with(`"health":{"failure_threshold":0}`), Regular, 400, codeBadRequest, "health.failure_threshold 0 is not in 1.."},
+			{"health_settle", with(`"health":{"drain_settle_secs":-1}`), Regular, 400, codeBadRequest, "health.drain_settle_secs -1"},
+			{"health_interval", with(`"health":{"check_interval_secs":99999999999}`), Regular, 400, codeBadRequest, "leave it out"},
+			{"breaker_timeout", with(`"resilience":{"cb_timeout_secs":0}`), Regular, 400, codeBadRequest, "resilience.cb_timeout_secs"},
+			{"breaker_status", with(`"resilience":{"retryable_status_codes":[500,42]}`), Regular, 400, codeBadRequest, "retryable_status_codes[1]: 42"},
+			{"pool_limit", with(`"http_pool":{"timeout_secs":0}`), Regular, 400, codeBadRequest, "http_pool.timeout_secs"},
 			{"load_interval", with(`"load_monitor_interval_secs":0`), Regular, 400, codeBadRequest, "1..31536000"},
 		}
 		for _, tt := range tests {
@@ -188,7 +207,12 @@ func TestGatewayWorkers(t *testing.T) {
 	t.Run("7_ids", func(t *testing.T) {
 		g := start(t, nil)
 		g.workers.removeErr = bootstrap.ErrUnknown
-		for _, request := range []func(string) string{get, func(path string) string { return del(path) }} {
+		with := func(method string) func(string) string {
+			return func(path string) string {
+				return strings.Replace(post(path, `{"url":"http://new:8000"}`), "POST", method, 1)
+			}
+		}
+		for _, request := range []func(string) string{get, func(path string) string { return del(path) }, with("PUT"), with("PATCH")} {
 			g.do(request("/workers/not-a-uuid")).refuses(t, 400, codeBadRequest, "UUID")
 			g.do(request("/workers/ftp://h")).refuses(t, 400, codeBadRequest, "is not one of http")
 			g.do(request("/workers/6ba7b810-9dad-11d1-80b4-00c04fd430c8")).refuses(t, 404, codeNotFound, "GET /workers")
@@ -197,7 +221,7 @@ func TestGatewayWorkers(t *testing.T) {
 		if r := g.do(get("/workers/")); r.status != 404 || r.body != "" {
 			t.Errorf("no id: %d %s", r.status, r.body)
 		}
-		if r := g.do(post("/workers/6ba7b810-9dad-11d1-80b4-00c04fd430c8", "{}")); r.status != 405 || r.header.Get("Allow") != "GET, HEAD, DELETE" {
+		if r := g.do(post("/workers/6ba7b810-9dad-11d1-80b4-00c04fd430c8", "{}")); r.status != 405 || r.header.Get("Allow") != "GET, HEAD, PUT, PATCH, DELETE" {
 			t.Errorf("POST: %d, Allow %q", r.status, r.header.Get("Allow"))
 		}
 		if r := g.do(del("/workers")); r.status != 405 || r.header.Get("Allow") != "GET, HEAD, POST" {
@@ -348,7 +372,7 @@ func FuzzReadWorker(f *testing.F) {
 		asked, err := readWorker(body)
 		var spec *worker.Spec
 		if err == nil {
-			spec, err = asked.spec(EPD)
+			spec, err = asked.spec(EPD.Legs())
 		}
 		if err != nil {
 			if p := (*problem)(nil); !errors.As(err, &p) || p.message == "" || p.status < 400 || p.status > 499 {

@@ -37,9 +37,9 @@ type workerRequest struct {
 	Overload      *overloadRequest  `json:"overload"`
 	LoadInterval  *int64            `json:"load_monitor_interval_secs"`
 
-	Health     json.RawMessage `json:"health"`
-	HTTPPool   json.RawMessage `json:"http_pool"`
-	Resilience json.RawMessage `json:"resilience"`
+	Health     *healthRequest     `json:"health"`
+	HTTPPool   *poolRequest       `json:"http_pool"`
+	Resilience *resilienceRequest `json:"resilience"`
 }
 
 type modelRequest struct {
@@ -54,13 +54,8 @@ type overloadRequest struct {
 
 // ignored names the fields that are understood and have no effect yet.
 func (q *workerRequest) ignored() (names []string) {
-	for _, f := range []struct {
-		name  string
-		value json.RawMessage
-	}{{"health", q.Health}, {"http_pool", q.HTTPPool}, {"resilience", q.Resilience}} {
-		if v := string(f.value); v != "" && v != "null" && v != "{}" {
-			names = append(names, f.name)
-		}
+	if q.HTTPPool != nil && *q.HTTPPool != (poolRequest{}) {
+		names = append(names, "http_pool")
 	}
 	return names
 }
@@ -68,19 +63,28 @@ func (q *workerRequest) ignored() (names []string) {
 // readWorker reads a body. Faults of its form are told in plain text, as SMG does.
 func readWorker(raw []byte) (*workerRequest, error) {
 	q := &workerRequest{}
+	if err := decodeWorker(raw, q, `{"url":"http://host:8000"}`); err != nil {
+		return nil, err
+	}
+	if q.URL == nil {
+		return nil, textProblem(http.StatusUnprocessableEntity, "url is missing: send the worker's address, such as {\"url\":\"http://host:8000\"}")
+	}
+	return q, nil
+}
+
+// decodeWorker reads what a body, such as example, says of a worker.
+func decodeWorker(raw []byte, q any, example string) error {
 	err := json.Unmarshal(raw, q)
 	var typed *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &typed) && typed.Field == "":
-		return nil, textProblem(http.StatusUnprocessableEntity, "the body must be a JSON object such as {\"url\":\"http://host:8000\"}, not "+clip(typed.Value))
+		return textProblem(http.StatusUnprocessableEntity, "the body must be a JSON object such as "+example+", not "+clip(typed.Value))
 	case errors.As(err, &typed):
-		return nil, textProblem(http.StatusUnprocessableEntity, clip(typed.Field)+" must be "+wanted(typed.Type)+", not "+clip(typed.Value))
+		return textProblem(http.StatusUnprocessableEntity, clip(typed.Field)+" must be "+wanted(typed.Type)+", not "+clip(typed.Value))
 	case err != nil:
-		return nil, textProblem(http.StatusBadRequest, "the body is no JSON: "+err.Error())
-	case q.URL == nil:
-		return nil, textProblem(http.StatusUnprocessableEntity, "url is missing: send the worker's address, such as {\"url\":\"http://host:8000\"}")
+		return textProblem(http.StatusBadRequest, "the body is no JSON: "+err.Error())
 	}
-	return q, nil
+	return nil
 }
 
 func textProblem(status int, message string) *problem {
@@ -96,6 +100,8 @@ func wanted(t reflect.Type) string {
 		return "a whole number"
 	case reflect.Float64:
 		return "a number"
+	case reflect.Bool:
+		return "true or false"
 	case reflect.Slice:
 		return "an array"
 	case reflect.Map:
@@ -109,8 +115,8 @@ func wanted(t reflect.Type) string {
 // is found there.
 var runtimes = [...]string{"unspecified", "sglang", "vllm", "trtllm", "mlx", "tokenspeed", "generic", "external"}
 
-// spec is the worker in a fleet of that mode.
-func (q *workerRequest) spec(mode Mode) (*worker.Spec, error) {
+// spec is the worker in a fleet that has those legs.
+func (q *workerRequest) spec(legs []worker.Leg) (*worker.Spec, error) {
 	leg, runtime, err := q.words()
 	if err != nil {
 		return nil, err
@@ -120,10 +126,10 @@ func (q *workerRequest) spec(mode Mode) (*worker.Spec, error) {
 		return nil, badWorker("%v", err)
 	}
 	s.Runtime = runtime
-	if !slices.Contains(mode.Legs(), leg) {
-		return nil, badWorker("worker_type %s has no place in this gateway, which has %s workers: start it with other workers, or send another worker_type", leg, legsOf(mode))
+	if !slices.Contains(legs, leg) {
+		return nil, badWorker("worker_type %s has no place in this gateway, which has %s workers: start it with other workers, or send another worker_type", leg, namesOf(legs))
 	}
-	for _, add := range []func(*worker.Spec) error{q.addModels, q.addBootstrap, q.addLimits} {
+	for _, add := range []func(*worker.Spec) error{q.addModels, q.addBootstrap, q.addLimits, q.addRules} {
 		if err := add(s); err != nil {
 			return nil, err
 		}
@@ -137,19 +143,23 @@ func (q *workerRequest) spec(mode Mode) (*worker.Spec, error) {
 		s.Cost = *q.Cost
 	}
 	if _, err := wire.AppendSpec(nil, s); err != nil {
-		return nil, badWorker("the worker's record cannot be kept: %v: send fewer or shorter values", errors.Unwrap(err))
+		return nil, unkeepable(err)
 	}
 	return s, nil
+}
+
+func unkeepable(err error) *problem {
+	return badWorker("the worker's record cannot be kept: %v: send fewer or shorter values", errors.Unwrap(err))
 }
 
 func badWorker(format string, args ...any) *problem {
 	return workerProblem(http.StatusBadRequest, codeBadRequest, format, args...)
 }
 
-// legsOf are the legs of a mode in words.
-func legsOf(m Mode) string {
+// namesOf are legs in words.
+func namesOf(legs []worker.Leg) string {
 	var names []string
-	for _, l := range m.Legs() {
+	for _, l := range legs {
 		names = append(names, l.String())
 	}
 	return strings.Join(names, ", ")
@@ -264,13 +274,10 @@ func (q *workerRequest) addLimits(s *worker.Spec) error {
 		}
 	}
 	if q.LoadInterval != nil {
-		if *q.LoadInterval < 1 || *q.LoadInterval > maxLoadIntervalSecs {
-			return badWorker("load_monitor_interval_secs %d is not in 1..%d: leave it out for the gateway's interval", *q.LoadInterval, maxLoadIntervalSecs)
+		if *q.LoadInterval < 1 || *q.LoadInterval > maxRuleSecs {
+			return badWorker("load_monitor_interval_secs %d is not in 1..%d: leave it out for the gateway's interval", *q.LoadInterval, maxRuleSecs)
 		}
 		s.LoadInterval = time.Duration(*q.LoadInterval) * time.Second
 	}
 	return nil
 }
-
-// maxLoadIntervalSecs is a year: beyond it there is a mistake.
-const maxLoadIntervalSecs = 365 * 24 * 60 * 60

@@ -90,7 +90,7 @@ func (s *Service) add(specs ...*worker.Spec) {
 	for _, spec := range specs {
 		k := s.keepers[spec.ID]
 		if k == nil {
-			k = &keeping{Keeper: worker.NewKeeper(spec.ID, s.cfg.Replica, s.cfg.Keeper)}
+			k = &keeping{Keeper: worker.NewKeeper(spec.ID, s.cfg.Replica, s.cfg.Keeper.For(spec))}
 			s.keepers[spec.ID] = k
 			k.first = s.first(worker.WorkerKey(spec.ID))
 			s.agenda.add(k)
@@ -110,6 +110,7 @@ func (s *Service) add(specs ...*worker.Spec) {
 			}
 		}
 		k.spec, k.source = spec, nil
+		k.Rule(s.cfg.Keeper.For(spec))
 		s.agenda.plan(k)
 		delete(s.gone, spec.ID)
 	}
@@ -201,13 +202,13 @@ func (s *Service) probeDue(ctx context.Context, probing *sync.WaitGroup) {
 		}
 		epoch, due := k.ProbeDue(now)
 		s.agenda.plan(k)
-		if !due {
+		if !due || k.spec.Draining() { // nobody asks whether one is well who leaves
 			<-s.probes
 			continue
 		}
-		spec := k.spec
+		spec, limit := k.spec, k.ProbeTimeout()
 		probing.Go(func() {
-			s.probe(ctx, k, epoch, spec)
+			s.probe(ctx, k, epoch, spec, limit)
 			<-s.probes
 			s.probed()
 		})
@@ -243,9 +244,9 @@ func (s *Service) look() {
 	}
 }
 
-// probe asks one worker and tells its keeper.
-func (s *Service) probe(ctx context.Context, k *keeping, epoch uint64, spec *worker.Spec) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Keeper.Health.Timeout)
+// probe asks one worker, for up to limit, and tells its keeper.
+func (s *Service) probe(ctx context.Context, k *keeping, epoch uint64, spec *worker.Spec, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err := s.prober.Health(ctx, spec, s.cfg.Endpoint)
 	f := worker.Finding{OK: err == nil, Refused: errors.Is(err, syscall.ECONNREFUSED), Moves: moves(spec)}

@@ -173,7 +173,7 @@ func (p *scrape) worker(w *worker.Worker, load *engineLoad, t tally, rooms bool)
 	}
 	p.shown[url] = true
 	health, vetoed := 0.0, 0.0
-	if w.Record.Status == worker.Ready {
+	if w.Status() == worker.Ready {
 		health = 1
 	}
 	if w.Record.Overloaded {

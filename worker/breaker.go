@@ -57,9 +57,8 @@ func (c *circuit) observe(e Event, cfg *BreakerConfig, now time.Time) bool {
 		c.turn(Open, now)
 		return true
 	case e.Outcome == Failure:
-		if len(c.failures) >= cfg.FailureThreshold {
-			copy(c.failures, c.failures[1:])
-			c.failures = c.failures[:len(c.failures)-1]
+		if n := len(c.failures) - cfg.FailureThreshold + 1; n > 0 { // more than one after the threshold was lowered
+			c.failures = append(c.failures[:0], c.failures[n:]...)
 		}
 		c.failures = append(c.failures, now)
 		if cfg.Disabled || len(c.failures) < cfg.FailureThreshold || now.Sub(c.failures[0]) >= cfg.Window {

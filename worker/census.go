@@ -1,7 +1,9 @@
 package worker
 
-// legs is how many legs there are.
-const legs = int(Decode) + 1
+// Legs is how many legs there are.
+const Legs = int(Decode) + 1
+
+const legs = Legs
 
 // Census is how many workers of a leg are registered, and how they are.
 type Census struct {
@@ -12,7 +14,7 @@ type Census struct {
 
 func (c *Census) add(w *Worker, by int) {
 	c.Workers += by
-	if w.Record.Status == Ready {
+	if w.Status() == Ready {
 		c.Ready += by
 	}
 	if w.Record.Keeper == 0 {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"errors"
 	"time"
 )
@@ -23,6 +24,24 @@ func DefaultKeeperConfig() KeeperConfig {
 // Validate joins all faults, each naming its flag.
 func (c KeeperConfig) Validate() error {
 	return errors.Join(c.Health.Validate(), c.Breaker.Validate())
+}
+
+// For is what holds for a worker, which may have rules of its own.
+func (c KeeperConfig) For(s *Spec) KeeperConfig {
+	if h := s.Health; h != nil {
+		c.Health.Timeout, c.Health.Interval = cmp.Or(h.Timeout, c.Health.Timeout), cmp.Or(h.Interval, c.Health.Interval)
+		c.Health.SuccessThreshold = cmp.Or(h.SuccessThreshold, c.Health.SuccessThreshold)
+		c.Health.FailureThreshold = cmp.Or(h.FailureThreshold, c.Health.FailureThreshold)
+		if h.Disabled != nil {
+			c.Health.Disabled = *h.Disabled
+		}
+	}
+	if b := s.Breaker; b != nil {
+		c.Breaker.FailureThreshold = cmp.Or(b.FailureThreshold, c.Breaker.FailureThreshold)
+		c.Breaker.SuccessThreshold = cmp.Or(b.SuccessThreshold, c.Breaker.SuccessThreshold)
+		c.Breaker.Timeout = cmp.Or(b.Timeout, c.Breaker.Timeout)
+	}
+	return c
 }
 
 // Keeper is one replica's side of keeping one worker. Every replica has one for
@@ -51,6 +70,19 @@ type Keeper struct {
 func NewKeeper(id ID, self ReplicaID, cfg KeeperConfig) *Keeper {
 	return &Keeper{self: self, cfg: cfg, held: Record{Worker: id}}
 }
+
+// Rule has the keeper judge by other thresholds from now on; its streaks and the
+// breaker's state stay.
+func (k *Keeper) Rule(cfg KeeperConfig) {
+	if k.cfg != cfg {
+		k.cfg = cfg
+		k.nextProbe = earlier(k.nextProbe, k.published.Add(cfg.Health.Interval)) // it may come more often now
+		k.probeDue = earlier(k.probeDue, k.nextProbe)
+	}
+}
+
+// ProbeTimeout bounds a health probe.
+func (k *Keeper) ProbeTimeout() time.Duration { return k.cfg.Health.Timeout }
 
 // Registered says when the worker was. What was published before it is about a former
 // stay, even if it is heard after it: a record of one who was removed and added again at

@@ -82,4 +82,14 @@ type Worker struct {
 }
 
 // Available says whether the worker may be chosen at all.
-func (w *Worker) Available() bool { return w.Spec.Conflict == "" && w.Record.Available() }
+func (w *Worker) Available() bool {
+	return w.Spec.Conflict == "" && !w.Spec.Draining() && w.Record.Available()
+}
+
+// Status is its keeper's word, unless whoever registered it takes it out.
+func (w *Worker) Status() Status {
+	if w.Spec.Draining() {
+		return Draining
+	}
+	return w.Record.Status
+}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -24,6 +25,26 @@ func (h *HealthRules) Clone() *HealthRules {
 	c := *h
 	c.Disabled, c.Settle = copied(h.Disabled), copied(h.Settle)
 	return &c
+}
+
+// With is h with what o sets; nil where neither sets anything.
+func (h *HealthRules) With(o *HealthRules) *HealthRules {
+	c := h.Clone()
+	if o == nil {
+		return c
+	}
+	if c == nil {
+		c = &HealthRules{}
+	}
+	c.Timeout, c.Interval = cmp.Or(o.Timeout, c.Timeout), cmp.Or(o.Interval, c.Interval)
+	c.SuccessThreshold, c.FailureThreshold = cmp.Or(o.SuccessThreshold, c.SuccessThreshold), cmp.Or(o.FailureThreshold, c.FailureThreshold)
+	if o.Disabled != nil {
+		c.Disabled = copied(o.Disabled)
+	}
+	if o.Settle != nil {
+		c.Settle = copied(o.Settle)
+	}
+	return c
 }
 
 // BreakerRules are a worker's own rules of its circuit breaker. What is 0 or nil is the

@@ -122,6 +122,9 @@ func (s *Spec) ModelID() string {
 	return s.Models[0].ID
 }
 
+// Draining says whether the worker leaves.
+func (s *Spec) Draining() bool { return !s.DrainingSince.IsZero() }
+
 // Base is the URL that the worker's engine is called at: without a rank.
 func (s *Spec) Base() string { return cmp.Or(s.BaseURL, s.URL) }
 

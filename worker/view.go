@@ -115,7 +115,7 @@ func (v *View) limit(fit *Fit, first bool, admit int) bool {
 	v.unfit = 0
 	v.excluded = v.excluded[:0]
 	for _, i := range v.set.halfOpen {
-		if !first || v.set.available[i].Load.Probes() >= admit {
+		if !first || v.set.available[i].full(admit) {
 			v.excluded = append(v.excluded, i)
 		}
 	}
@@ -123,6 +123,15 @@ func (v *View) limit(fit *Fit, first bool, admit int) bool {
 		v.suit(fit)
 	}
 	return len(v.excluded) < len(v.set.available)
+}
+
+// full says whether a half-open worker has as many probes as it gets at a time: admit,
+// unless its breaker closes after another number.
+func (w *Worker) full(admit int) bool {
+	if b := w.Spec.Breaker; b != nil && b.SuccessThreshold > 0 {
+		admit = b.SuccessThreshold
+	}
+	return w.Load.Probes() >= admit
 }
 
 // exclude keeps excluded in order and without doubles.

@@ -41,6 +41,11 @@ type Config struct {
 	Incarnation uint64
 	// Legs are those that a request can have, the one that the fleet needs first.
 	Legs []worker.Leg
+	// AnyLeg: one leg with a ready worker is enough for the fleet to be ready.
+	AnyLeg bool
+	// Aliases are other names of models, for where no worker brings them. The map is the
+	// client's own.
+	Aliases map[string]string
 	// PlanTimeout is how long a leg's selector may take to answer. Then, and while
 	// nobody can be asked, the client chooses from its own copy of the fleet, unless
 	// FailDegraded.
@@ -59,7 +64,10 @@ type Deps struct {
 	Heard func(worker.ID, *worker.Spec)
 	// Process, if not nil, is told of every process that is new behind a worker's URL, as
 	// its keeper says. It must not block.
-	Process    func(id worker.ID, epoch uint64, p worker.Process)
+	Process func(id worker.ID, epoch uint64, p worker.Process)
+	// Failed, if not nil, is told of workers that do not get well again, and again as
+	// long as they are registered.
+	Failed     func(id worker.ID)
 	Local      []Local
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
@@ -73,6 +81,7 @@ type Client struct {
 	workers  *bus.Bucket[worker.ID, worker.Spec]
 	told     func(worker.ID, *worker.Spec)
 	process  func(worker.ID, uint64, worker.Process)
+	failed   func(worker.ID)
 	log      *slog.Logger
 	now      func() time.Time
 	plans    *worker.Plans
@@ -128,6 +137,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 		registry: worker.NewRegistry(worker.NewFold(), 0),
 		told:     d.Heard,
 		process:  d.Process,
+		failed:   d.Failed,
 		changed:  make(chan struct{}, 1),
 		joined:   make(chan struct{}),
 		listed:   make(chan struct{}),
@@ -149,6 +159,9 @@ func New(cfg Config, d Deps) (*Client, error) {
 	}
 	if c.process == nil {
 		c.process = func(worker.ID, uint64, worker.Process) {}
+	}
+	if c.failed == nil {
+		c.failed = func(worker.ID) {}
 	}
 	c.ready.Store(&readiness{})
 	for _, l := range cfg.Legs {

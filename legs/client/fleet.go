@@ -77,6 +77,14 @@ func (c *Client) onState(leg worker.Leg, m *wire.Records) (whole bool) {
 		whole = whole && records[i].Follows(held)
 	}
 	c.registry.InstallAll(records)
+	for i := range records {
+		if records[i].Status != worker.Failed {
+			continue
+		}
+		if held, _ := c.registry.Record(records[i].Worker); held.Status == worker.Failed {
+			c.failed(records[i].Worker)
+		}
+	}
 	c.change()
 	if len(corrections) > 0 {
 		c.tell(c.cfg.Cluster.State(leg), &corrections)
@@ -196,17 +204,23 @@ func (c *Client) complete() bool {
 	return c.synced.Load()
 }
 
-// takeReadiness counts. The fleet is ready when every leg that requests have has a
-// ready worker, and somebody to choose it.
+// takeReadiness counts. The fleet is ready when every leg that requests have, or any
+// where that is enough, has a ready worker, and somebody to choose it.
 func (c *Client) takeReadiness() *readiness {
 	r := &readiness{ready: true}
+	can := false
 	for i, l := range c.legs {
 		of := c.registry.Census(worker.Leg(i))
 		r.total += of.Workers
 		r.healthy += of.Ready
 		if l != nil && (of.Ready == 0 || c.cfg.FailDegraded && l.ranking.Len() == 0) {
 			r.ready = false
+		} else if l != nil {
+			can = true
 		}
+	}
+	if c.cfg.AnyLeg {
+		r.ready = can
 	}
 	for p := range c.registry.Pools {
 		if p.Leg() != worker.Regular || p.Model() == "" {
@@ -218,11 +232,14 @@ func (c *Client) takeReadiness() *readiness {
 		}
 		r.sole = p.Model()
 	}
+	if len(c.cfg.Aliases) > 0 || c.registry.Aliased() {
+		r.sole, r.several = "", true // a name in the body may not be the one that workers know
+	}
 	return r
 }
 
-// Sole is the only model that regular workers serve, "" if there is none or several are,
-// from a snapshot.
+// Sole is the only model that regular workers serve and the only name of it, "" if there
+// is none or several are, from a snapshot.
 func (c *Client) Sole() (model string, several bool) {
 	r := c.ready.Load()
 	return r.sole, r.several

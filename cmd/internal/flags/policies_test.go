@@ -98,6 +98,10 @@ func policyLines() []lineCase {
 		{"V13_too_long", one + "--policy bucket --bucket-adjust-interval-secs 4294967296", 1, []string{"--bucket-adjust-interval-secs 4294967296"}},
 		{"V13_longest", one + "--policy bucket --bucket-adjust-interval-secs 4294967295", 0, nil},
 		{"V13_not_in_use", one + "--bucket-adjust-interval-secs 0", 0, nil},
+		{"V36_alias_without_model", one + "--model-alias a=", 2, []string{"is not ALIAS=MODEL"}},
+		{"V36_alias_of_itself", one + "--model-alias a=a", 2, []string{"is not ALIAS=MODEL"}},
+		{"V36_alias_of_two", one + "--model-alias a=b --model-alias a=c", 1, []string{"--model-alias a=c", "another name of b"}},
+		{"drain_settle", one + "--drain-settle-secs -1", 2, []string{"out of range"}},
 		{"V16_loads", one + "--load-monitor-interval 0", 1, []string{"--load-monitor-interval 0"}},
 		{"V16_loads_of_a_selector", "selector --leg decode --nats-url n --load-monitor-interval 0", 1, []string{"--load-monitor-interval 0"}},
 		{"negative_margin", one + "--balance-abs-threshold -1", 2, []string{"-1 is out of range"}},
@@ -113,8 +117,8 @@ func policyLines() []lineCase {
 
 // testAliases is case 19, with an alias for each flag that has one.
 func testAliases(t *testing.T) {
-	canonical := strings.Fields("--cache-threshold 0.6 --balance-abs-threshold 8 --balance-rel-threshold 1.2 --max-idle-secs 300 --routing-key-override --eviction-interval 60")
-	aliases := strings.Fields("--cache-match-threshold 0.6 --spill-abs-threshold 8 --spill-rel-threshold 1.2 --sticky-key-idle-secs 300 --sticky-sessions --eviction-interval-secs 60")
+	canonical := strings.Fields("--cache-threshold 0.6 --balance-abs-threshold 8 --balance-rel-threshold 1.2 --max-idle-secs 300 --routing-key-override --eviction-interval 60 --remove-unhealthy-workers")
+	aliases := strings.Fields("--cache-match-threshold 0.6 --spill-abs-threshold 8 --spill-rel-threshold 1.2 --sticky-key-idle-secs 300 --sticky-sessions --eviction-interval-secs 60 --worker-auto-recovery")
 	want := must(t, nil, append([]string{"launch"}, canonical...)...).Launch
 	if diff := cmp.Diff(want, must(t, nil, append([]string{"launch"}, aliases...)...).Launch); diff != "" {
 		t.Error(diff)

@@ -50,9 +50,9 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 		return nil, fleet{}, err
 	}
 	c, err := client.New(client.Config{
-		Cluster: cluster, Name: g.name(), Incarnation: incarnation, Legs: modeOf(cfg).Legs(),
+		Cluster: cluster, Name: g.name(), Incarnation: incarnation, Legs: legsOf(cfg), AnyLeg: cfg.EnableIGW, Aliases: aliases(cfg.Models.Aliases),
 		PlanTimeout: cfg.PlanTimeout, FailDegraded: cfg.FailDegraded,
-	}, client.Deps{Bus: conn, Workers: rec.bucket, Heard: registrar.Heard, Process: registrar.Process, Local: local, Log: g.log, Registerer: g.reg, Now: time.Now})
+	}, client.Deps{Bus: conn, Workers: rec.bucket, Heard: registrar.Heard, Process: registrar.Process, Failed: registrar.Failed, Local: local, Log: g.log, Registerer: g.reg, Now: time.Now})
 	if err != nil {
 		return nil, fleet{}, err
 	}
@@ -134,7 +134,7 @@ func (g *Gateway) selectors(conn *bus.Conn, incarnation uint64, prober *engine.P
 		return nil, nil
 	}
 	var all []*selector.Selector
-	for _, leg := range modeOf(g.cfg).Legs() {
+	for _, leg := range legsOf(g.cfg) {
 		sel, err := selector.New(g.cfg, leg, policyOf(g.cfg, leg), worker.ReplicaID(incarnation), g.shared(),
 			selector.Deps{Bus: conn, Prober: selector.Prober{Engines: prober, Keys: g.keys}, Log: g.log, Registerer: g.reg})
 		if err != nil {

@@ -28,7 +28,7 @@ func registrarConfig(cfg *flags.Launch, ring *keys.Ring) (bootstrap.Config, erro
 		Workers:  all,
 		Endpoint: cfg.HealthCheckEndpoint, ProbeTimeout: cfg.HealthCheckTimeout, DisableHealth: cfg.DisableHealthCheck, DPAware: cfg.Sharing.DPAware,
 		Delay: cfg.WorkerStartupDelay, Interval: cfg.WorkerStartupCheckInterval, Timeout: cfg.WorkerStartupTimeout,
-		Retry: cfg.HealthCheckInterval,
+		Retry: cfg.HealthCheckInterval, Settle: cfg.Models.DrainSettle, RemoveFailed: cfg.Models.RemoveUnhealthy,
 	}, nil
 }
 
@@ -42,7 +42,7 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	c.RequestTimeout = cfg.RequestTimeout
 	c.Grace = cfg.ShutdownGracePeriod
 	c.RoutingKeyHeaders = cfg.RoutingKeyHeaders
-	c.Mode = modeOf(cfg)
+	c.Mode, c.Multi = modeOf(cfg), cfg.EnableIGW
 	c.PD = sharingConfig(&cfg.Sharing)
 	c.Version = version.String()
 	c.CORS.Origins = cfg.Requests.CORSOrigins
@@ -86,6 +86,21 @@ func modeOf(cfg *flags.Launch) ingress.Mode {
 	return ingress.Regular
 }
 
+// legsOf are the legs that requests can have.
+func legsOf(cfg *flags.Launch) []worker.Leg {
+	c := ingress.Config{Mode: modeOf(cfg), Multi: cfg.EnableIGW}
+	return c.Legs()
+}
+
+// aliases are other names of models.
+func aliases(list []flags.ModelAlias) map[string]string {
+	all := make(map[string]string, len(list))
+	for _, a := range list {
+		all[a.Name] = a.Model
+	}
+	return all
+}
+
 // policyOf is the name of a leg's policy.
 func policyOf(cfg *flags.Launch, leg worker.Leg) string {
 	switch leg {
@@ -111,7 +126,7 @@ type Leg struct {
 // names.
 func Legs(cfg *flags.Launch) []Leg {
 	var all []Leg
-	for _, leg := range modeOf(cfg).Legs() {
+	for _, leg := range legsOf(cfg) {
 		l := Leg{Name: leg.String(), Policy: policyOf(cfg, leg), Workers: []string{}}
 		for _, c := range candidates(cfg) {
 			if c.Leg != leg {
@@ -139,7 +154,7 @@ func candidates(cfg *flags.Launch) []bootstrap.Candidate {
 		}
 		all = append(all, c)
 	}
-	for _, leg := range modeOf(cfg).Legs() {
+	for _, leg := range legsOf(cfg) {
 		switch leg {
 		case worker.Regular:
 			for _, u := range cfg.WorkerURLs {

@@ -50,7 +50,7 @@ func (g *Gateway) newFamily(busURL string) (*family, error) {
 	if g.secret != "" {
 		env = append(env, "SMG_CLUSTER_SECRET="+string(g.secret))
 	}
-	for _, leg := range modeOf(g.cfg).Legs() {
+	for _, leg := range legsOf(g.cfg) {
 		c, err := g.child(f, "selector "+leg.String(), "smg-selector", g.cmd.SelectorArgs(leg, policyOf(g.cfg, leg)), slices.Concat(env, g.cmd.SelectorSecrets()), nil, nil)
 		if err != nil {
 			return nil, errors.Join(err, f.close())

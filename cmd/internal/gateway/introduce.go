@@ -29,6 +29,9 @@ func (g *Gateway) Introduce() {
 		return
 	}
 	mode := cfg.Mode.String()
+	if cfg.EnableIGW {
+		mode += "   multi-model"
+	}
 	if t := g.topology(); t != flags.Single.String() {
 		mode += "   " + t
 	}

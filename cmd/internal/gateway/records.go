@@ -61,6 +61,68 @@ func (r *records) Put(ctx context.Context, spec *worker.Spec) error {
 	return nil
 }
 
+// Change stores what change makes of a record. While there is no bus only those that
+// were registered here can be changed, and none be deleted.
+func (r *records) Change(ctx context.Context, id worker.ID, change func(*worker.Spec) (*worker.Spec, error)) error {
+	r.writing.Lock()
+	defer r.writing.Unlock()
+	var stored *worker.Spec
+	err := r.bucket.Change(ctx, id, func(old *worker.Spec) (*worker.Spec, error) {
+		if old == nil {
+			old = r.waiting(id)
+		}
+		var err error
+		stored, err = change(old)
+		return stored, err
+	})
+	away := err != nil && r.later(ctx, err)
+	if err != nil && !away {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if away {
+		old := r.all[id]
+		if old == nil {
+			return err
+		}
+		var refused error
+		if stored, refused = change(old.Clone()); refused != nil {
+			return refused
+		}
+		if stored == nil {
+			return err // the bucket may have it, and would bring it back
+		}
+	}
+	known := r.all[id] != nil
+	switch {
+	case stored == nil:
+		delete(r.all, id)
+		delete(r.pending, id)
+	case away:
+		r.all[id], r.pending[id] = stored, stored
+		if r.alone != nil {
+			r.alone.Offer(stored)
+		}
+	default:
+		if known {
+			r.all[id] = stored
+		}
+		delete(r.pending, id)
+	}
+	return nil
+}
+
+// waiting is a record that is not in the bucket yet, or nil.
+func (r *records) waiting(id worker.ID) *worker.Spec {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if s := r.pending[id]; s != nil {
+		return s.Clone()
+	}
+	return nil
+}
+
 // Delete removes a record. One that is not in the bucket yet needs no bus.
 func (r *records) Delete(ctx context.Context, id worker.ID) error {
 	r.writing.Lock()
@@ -110,7 +172,16 @@ func (r *records) retry(ctx context.Context) bool {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	spec := r.anyPending()
-	if spec == nil || r.bucket.Put(ctx, spec) != nil {
+	if spec == nil {
+		return false
+	}
+	err := r.bucket.Change(ctx, spec.ID, func(old *worker.Spec) (*worker.Spec, error) {
+		if old != nil && old.RegisteredAt.Equal(spec.RegisteredAt) && old.Revision > spec.Revision {
+			return old, nil // somebody has changed it meanwhile
+		}
+		return spec, nil
+	})
+	if err != nil {
 		return false // the bus says itself what is wrong with it
 	}
 	r.mu.Lock()

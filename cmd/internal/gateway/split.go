@@ -69,7 +69,7 @@ func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, 
 				})
 			}},
 			service.Stage{Name: "processes of workers", Run: func(ctx context.Context) error {
-				return hearProcesses(ctx, conn, cluster, modeOf(g.cfg).Legs(), registrar)
+				return hearProcesses(ctx, conn, cluster, legsOf(g.cfg), registrar)
 			}},
 		)
 		for _, c := range f.selectors {
@@ -88,6 +88,9 @@ func hearProcesses(ctx context.Context, conn *bus.Conn, cluster wire.Cluster, le
 		bus.Join(subs, conn, cluster.State(leg), func(m *wire.Records) {
 			for i := range *m {
 				registrar.Process((*m)[i].Worker, (*m)[i].Epoch, (*m)[i].Process)
+				if (*m)[i].Status == worker.Failed {
+					registrar.Failed((*m)[i].Worker)
+				}
 			}
 		})
 	}
