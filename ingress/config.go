@@ -115,6 +115,8 @@ type Config struct {
 	// RoutingKeyHeaders are read in order for a routing key; lower case.
 	RoutingKeyHeaders []string
 
+	// Version is the program's, as GET /loads tells it.
+	Version string
 	// TLS is what the API is served by, nil for plain HTTP.
 	TLS *tls.Config
 

@@ -22,6 +22,8 @@ func TestRoutes(t *testing.T) {
 		"/status": {classAdmin, "GET, HEAD", ""}, "/workers": {classAdmin, "GET, HEAD, POST", ""},
 		"/workers/": {classAdmin, "GET, HEAD, PUT, PATCH, DELETE", "/workers/{worker_id}"},
 		"/generate": api, "/v1/chat/completions": api, "/v1/completions": api, "/v1/messages": api, "/v1/responses": api,
+		"/loads": public, "/v1/loads": public, "/get_loads": {classAdmin, "GET, HEAD", ""}, "/flush_cache": {classAdmin, "POST", ""},
+		"/engine_metrics": public, "/get_server_info": public, "/get_model_info": public, "/health_generate": public,
 		"/v1/embeddings": api, "/v1/classify": api, "/v1/rerank": api, "/rerank": api,
 	}
 	got := map[string]want{}

@@ -70,10 +70,7 @@ func (p *problem) write(w http.ResponseWriter) {
 		_, _ = w.Write(p.event()) // a client that has left needs no error
 		return
 	case text:
-		h.Set("Content-Type", "text/plain; charset=utf-8")
-		h.Set("Content-Length", strconv.Itoa(len(p.message)))
-		w.WriteHeader(p.status)
-		_, _ = w.Write([]byte(p.message)) // a client that has left needs no error
+		writeText(w, p.status, p.message)
 		return
 	case envelope:
 		h.Set(errorCodeHeader, p.code)

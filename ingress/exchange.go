@@ -57,6 +57,8 @@ type exchange struct {
 	raw     []byte   // the body as it came, nil once nobody needs it
 	held    int64    // that it takes of the budget
 	handed  *request // what decode is sent, where another one may be after it
+
+	ranking *ranking // of a request for one, else nil
 }
 
 // open begins an exchange, and has it watched until close.
@@ -117,6 +119,7 @@ func (x *exchange) run(rt *route, r *http.Request) error {
 	if err = x.parse(rt, r, x.raw); err != nil {
 		return err
 	}
+	x.ranks(rt, x.raw)
 	err = x.attempts(rt, r)
 	x.dropBody(&x.only) // not where a panic leaves the engine's client with it
 	return err

@@ -36,12 +36,16 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 		x.exhausted(c.leg(), x.query.route)
 	}
 	sse, src, length := x.answersEvents(resp), source(resp), resp.ContentLength
+	x.ranksAnswer(resp)
 	if x.rewrite != nil && resp.Get("Content-Encoding") == "" {
 		w := x.rewritten(resp, sse)
 		defer w.release()
 		src, length = w, -1
 	}
 	piece, err := src.Next()
+	if p := x.misranked(c); p != nil {
+		return p
+	}
 	var begin gathered
 	defer begin.release()
 	if err == nil && resp.Status < 300 && resp.Get("Content-Encoding") == "" {
@@ -275,7 +279,7 @@ func dropsToClient(canonical string) bool {
 		"Transfer-Encoding", "Upgrade", "Host", "Content-Length", "X-Smg-Error-Code", "X-Smg-Routed-Worker-Id", "X-Smg-Degraded", attemptsHeader, requestIDHeader:
 		return true
 	}
-	return false
+	return strings.HasPrefix(canonical, corsPrefix) // the gateway's own are meant
 }
 
 // tail is the last two bytes of a stream, to find an event's border.

@@ -9,6 +9,12 @@ func (s *Server) infoRoutes() []*route {
 		{path: "/liveness", class: classPublic, probe: true, get: told(s.health)},
 		{path: "/readiness", class: classPublic, probe: true, get: told(s.readiness)},
 		{path: "/v1/models", class: classPublic, get: told(s.models)},
+		{path: "/get_server_info", class: classPublic, get: s.forwarded},
+		{path: "/get_model_info", class: classPublic, get: s.forwarded},
+		{path: "/health_generate", class: classPublic, get: s.healthGenerate},
+		{path: "/engine_metrics", class: classPublic, get: s.engineMetrics},
+		{path: "/loads", class: classPublic, get: s.loads},
+		{path: "/v1/loads", class: classPublic, get: s.loads}, // as engines have it
 	}
 }
 

@@ -17,7 +17,7 @@ func TestRoutesOfRegularWorkers(t *testing.T) {
 		{"/rerank", "/v1/rerank", `{"query":"Hello","documents":["a"]}`},
 	} {
 		t.Run(tt.path, func(t *testing.T) {
-			e, url := answers(t, jsonOK)
+			e, url := answers(t, replies(200, "[]"))
 			g := start(t, []string{url})
 			if r := g.do(post(tt.path, tt.body)); r.status != http.StatusOK {
 				t.Fatalf("%d %s", r.status, r.body)

@@ -35,7 +35,10 @@ type Deps struct {
 	// MooncakeEngines asks a bootstrap server of vLLM's Mooncake for the engine ids of its
 	// ranks. With nil those hold that are registered.
 	MooncakeEngines func(ctx context.Context, url string) (map[int]string, error)
-	Keys            Keys // nil: no worker has a key of its own
+	// Loads is what engines report, each worker once; nil where nobody knows. It may take
+	// a moment, until ctx ends.
+	Loads func(ctx context.Context) []worker.Loads
+	Keys  Keys // nil: no worker has a key of its own
 
 	Tracer     Tracer // nil: nothing is traced
 	Log        *slog.Logger
@@ -84,6 +87,7 @@ type Server struct {
 	ranks      *minRanks     // nil: the ranks that were picked
 	hurry      chan struct{} // closed once: the rest of a drain is skipped
 	hurryOnce  sync.Once
+	reported   func(context.Context) []worker.Loads // nil: nobody knows
 }
 
 // New is a server that does nothing yet. See [Server.Run].
@@ -96,6 +100,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		cfg: cfg, selector: d.Selector, dispatcher: d.Dispatcher, fleet: d.Fleet, registrar: d.Registrar, selection: d.Selection, ring: d.Keys,
 		log: d.Log, now: d.Now, tracer: d.Tracer, reads: d.Reads, rooms: rooms, inputRooms: sync.Pool{New: func() any { return new(room) }},
 		watcher: newWatcher(cfg, d.Now), hurry: make(chan struct{}), engineIDs: engineIDs{ask: d.MooncakeEngines, now: d.Now},
+		reported: d.Loads,
 	}
 	var err error
 	if s.metrics, err = newMetrics(&s.cfg, d.Registerer, rooms, &s.active); err != nil {

@@ -15,6 +15,7 @@ func (s *Service) subscribe(subs *bus.Subscriptions) error {
 	bus.Join(subs, s.bus, c.State(leg), func(m *wire.Records) { s.onState(m, true) })
 	bus.Join(subs, s.bus, c.SnapshotOf(leg, uint64(s.cfg.Replica)), func(m *wire.Records) { s.onState(m, false) })
 	bus.Join(subs, s.bus, c.Snapshot(leg), s.onSnapshot)
+	bus.Join(subs, s.bus, c.LoadsAsk(leg), s.onLoads)
 	bus.Join(subs, s.bus, c.Beat(leg), s.onBeat)
 	bus.Serve(subs, s.bus, c.Select(leg, s.cfg.Replica), s.answer)
 	return subs.Err()

@@ -27,22 +27,8 @@ type Loads struct {
 	Ranks []RankLoad
 }
 
-// RankLoad is the load of one rank of a worker's data parallelism; nil is missing.
-type RankLoad struct {
-	Rank int
-
-	Running, Waiting *float64 // requests
-	TokenUsage       *float64 // share of the KV cache in use
-	Throughput       *float64 // generated tokens per second
-	CacheHitRate     *float64 // share
-
-	// Mode is that of disaggregation: "prefill", "decode", "null", or "" where the
-	// engine names none. Without one the rest is not exported.
-	Mode                      string
-	TransferLatency           *float64 // of KV, in milliseconds
-	TransferSpeed             *float64 // of KV, in GB per second
-	PrefillQueue, DecodeQueue *float64 // requests
-}
+// RankLoad is the load of one rank of a worker's data parallelism.
+type RankLoad = worker.RankLoad
 
 // LoadConfig is when workers are asked for their loads, and what loads are too much.
 type LoadConfig struct {

@@ -49,6 +49,8 @@ func FuzzDecodeSpec(f *testing.F)     { fuzz(f, specCodec) }
 func FuzzDecodeSelect(f *testing.F)   { fuzz(f, askCodec) }
 func FuzzDecodeReply(f *testing.F)    { fuzz(f, replyCodec) }
 func FuzzDecodeSnapshot(f *testing.F) { fuzz(f, snapCodec) }
+func FuzzDecodeLoadsAsk(f *testing.F) { fuzz(f, askLoads) }
+func FuzzDecodeLoads(f *testing.F)    { fuzz(f, loadsCodec) }
 func FuzzDecodePin(f *testing.F)      { fuzz(f, pinCodec) }
 
 // Any batch arrives as it was sent, whatever was encoded before with the same

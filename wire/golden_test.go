@@ -60,6 +60,8 @@ var (
 	beatCodec  = codecOf(AppendBeat, DecodeBeat, func() proto.Message { return &wirepb.Beat{} })
 	specCodec  = codecOf(AppendSpec, DecodeSpec, func() proto.Message { return &wirepb.Worker{} })
 	askCodec   = codecOf(AppendSelect, DecodeSelect, func() proto.Message { return &wirepb.Select{} })
+	askLoads   = codecOf(AppendLoadsAsk, DecodeLoadsAsk, func() proto.Message { return &wirepb.LoadsAsk{} })
+	loadsCodec = codecOf(AppendLoads, DecodeLoads, func() proto.Message { return &wirepb.Loads{} })
 	snapCodec  = codecOf(AppendSnapshot, DecodeSnapshot, func() proto.Message { return &wirepb.Snapshot{} })
 	pinCodec   = codecOf(AppendPin, func(data []byte) (*worker.Pin, error) { return DecodePin(testPinKey, data) }, func() proto.Message { return &wirepb.Pin{} })
 	replyCodec = codecOf(AppendReply, DecodeReply, func() proto.Message { return &wirepb.Reply{} })
@@ -248,6 +250,8 @@ func recordings() []recording {
 		}},
 		{name: "snapshot", codec: snapCodec, want: &Snapshot{Asker: 0xfedcba9876543210}},
 		{name: "snapshot_stage", codec: snapCodec, want: &Snapshot{Asker: 0xfedcba9876543210, Stage: worker.RecallReplicas}},
+		{name: "loads_ask", codec: askLoads, want: &LoadsAsk{Asker: 0xfedcba9876543210, Question: 7}},
+		{name: "loads", codec: loadsCodec, want: goodLoads()},
 		{name: "worker-least", codec: specCodec, want: &worker.Spec{ID: testID(1), URL: "http://10.0.0.1:8000"}},
 	}
 }

@@ -386,6 +386,9 @@ func TestEncodersAreStrict(t *testing.T) {
 		{"reply with an unknown mode", replyCodec, &Reply{
 			Lease: lease(1, 1, 0), Replica: 1, Pick: Pick{Worker: &worker.Spec{ID: id, URL: "u", Mode: 2}},
 		}, "unknown connection mode 2"},
+		{"loads for nobody", askLoads, &LoadsAsk{}, "from nobody"},
+		{"loads of nobody", loadsCodec, &Loads{Replica: 1, Workers: []worker.Loads{{Ranks: []worker.RankLoad{{}}}}}, "of no worker"},
+		{"loads of no rank", loadsCodec, &Loads{Replica: 1, Workers: []worker.Loads{{Worker: id}}}, "of no rank"},
 		{"snapshot for nobody", snapCodec, &Snapshot{}, "from nobody"},
 		{"too large", specCodec, many, "bytes are more than 1048576"},
 	} {

@@ -50,6 +50,8 @@ func TestSubjects(t *testing.T) {
 		{c.Replies(42).Subject, "smg.v1.default.replies.42"},
 		{c.Snapshot(worker.Encode).Subject, "smg.v1.default.snapshot.encode"},
 		{c.SnapshotOf(worker.Encode, 42).Subject, "smg.v1.default.snapshot.encode.42"},
+		{c.LoadsAsk(worker.Encode).Subject, "smg.v1.default.loads.encode"},
+		{c.Loads(worker.Encode, 42).Subject, "smg.v1.default.loads.encode.42"},
 		{c.Workers().Bucket, "smg_v1_default_workers"},
 		{c.Pins(worker.Prefill).Bucket, "smg_v1_default_pins"},
 		{c.Pins(worker.Prefill).Keys, "prefill.>"},

@@ -100,6 +100,7 @@ type Client struct {
 	post     func(*peer, *wire.Select) error // over the bus, but in tests
 	replied  func(*wire.Reply)               // onReply, made once
 	failures failures
+	loads    *loads
 }
 
 const legCount = int(worker.Decode) + 1
@@ -149,6 +150,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 		waiting:  waiting{asks: map[worker.LeaseID]*wait{}},
 		late:     hedgeAfter,
 		failures: failures{at: map[worker.ID]time.Time{}},
+		loads:    newLoads(),
 	}
 	c.replied = c.onReply
 	c.post = func(p *peer, ask *wire.Select) error { return bus.Request(c.bus, p.service, ask, c.inbox) }

@@ -30,6 +30,7 @@ func (c *Client) subscribe(subs *bus.Subscriptions) error {
 			l.recall.answered()
 			c.onState(leg, m)
 		})
+		bus.Join(subs, c.bus, c.cfg.Cluster.Loads(leg, c.cfg.Incarnation), c.loads.hear)
 		bus.Join(subs, c.bus, c.cfg.Cluster.Snapshot(leg), func(ask *wire.Snapshot) { c.onSnapshot(leg, ask) })
 		bus.Join(subs, c.bus, c.cfg.Cluster.Beat(worker.Leg(i)), func(b *wire.Beat) {
 			if len(b.Policies) > 0 {

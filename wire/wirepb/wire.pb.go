@@ -2439,6 +2439,251 @@ func (x *Snapshot) GetStage() uint32 {
 	return 0
 }
 
+// LoadsAsk asks a leg's replicas what the engines that they keep report, on
+// loads.<leg>. The answers are Loads on loads.<leg>.<asker>.
+type LoadsAsk struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Asker         uint64                 `protobuf:"fixed64,1,opt,name=asker,proto3" json:"asker,omitempty"` // the incarnation of the ingress
+	Question      uint64                 `protobuf:"varint,2,opt,name=question,proto3" json:"question,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoadsAsk) Reset() {
+	*x = LoadsAsk{}
+	mi := &file_wire_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoadsAsk) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoadsAsk) ProtoMessage() {}
+
+func (x *LoadsAsk) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoadsAsk.ProtoReflect.Descriptor instead.
+func (*LoadsAsk) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *LoadsAsk) GetAsker() uint64 {
+	if x != nil {
+		return x.Asker
+	}
+	return 0
+}
+
+func (x *LoadsAsk) GetQuestion() uint64 {
+	if x != nil {
+		return x.Question
+	}
+	return 0
+}
+
+// Loads is a part of what a replica answers.
+type Loads struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Question      uint64                 `protobuf:"varint,1,opt,name=question,proto3" json:"question,omitempty"`
+	Replica       uint64                 `protobuf:"fixed64,2,opt,name=replica,proto3" json:"replica,omitempty"`
+	Last          bool                   `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"` // nothing follows
+	Workers       []*WorkerLoads         `protobuf:"bytes,4,rep,name=workers,proto3" json:"workers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Loads) Reset() {
+	*x = Loads{}
+	mi := &file_wire_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Loads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Loads) ProtoMessage() {}
+
+func (x *Loads) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Loads.ProtoReflect.Descriptor instead.
+func (*Loads) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *Loads) GetQuestion() uint64 {
+	if x != nil {
+		return x.Question
+	}
+	return 0
+}
+
+func (x *Loads) GetReplica() uint64 {
+	if x != nil {
+		return x.Replica
+	}
+	return 0
+}
+
+func (x *Loads) GetLast() bool {
+	if x != nil {
+		return x.Last
+	}
+	return false
+}
+
+func (x *Loads) GetWorkers() []*WorkerLoads {
+	if x != nil {
+		return x.Workers
+	}
+	return nil
+}
+
+type WorkerLoads struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Worker        []byte                 `protobuf:"bytes,1,opt,name=worker,proto3" json:"worker,omitempty"`
+	Ranks         []*RankLoad            `protobuf:"bytes,2,rep,name=ranks,proto3" json:"ranks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WorkerLoads) Reset() {
+	*x = WorkerLoads{}
+	mi := &file_wire_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkerLoads) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkerLoads) ProtoMessage() {}
+
+func (x *WorkerLoads) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkerLoads.ProtoReflect.Descriptor instead.
+func (*WorkerLoads) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *WorkerLoads) GetWorker() []byte {
+	if x != nil {
+		return x.Worker
+	}
+	return nil
+}
+
+func (x *WorkerLoads) GetRanks() []*RankLoad {
+	if x != nil {
+		return x.Ranks
+	}
+	return nil
+}
+
+type RankLoad struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Rank  uint32                 `protobuf:"varint,1,opt,name=rank,proto3" json:"rank,omitempty"`
+	Mode  string                 `protobuf:"bytes,2,opt,name=mode,proto3" json:"mode,omitempty"` // of disaggregation
+	// Which numbers there are, in the order of worker.RankLoad.Numbers from the lowest
+	// bit on; bits that are not known are of newer numbers.
+	Present       uint64    `protobuf:"varint,3,opt,name=present,proto3" json:"present,omitempty"`
+	Numbers       []float64 `protobuf:"fixed64,4,rep,packed,name=numbers,proto3" json:"numbers,omitempty"` // those that there are, in order
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RankLoad) Reset() {
+	*x = RankLoad{}
+	mi := &file_wire_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RankLoad) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RankLoad) ProtoMessage() {}
+
+func (x *RankLoad) ProtoReflect() protoreflect.Message {
+	mi := &file_wire_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RankLoad.ProtoReflect.Descriptor instead.
+func (*RankLoad) Descriptor() ([]byte, []int) {
+	return file_wire_proto_rawDescGZIP(), []int{24}
+}
+
+func (x *RankLoad) GetRank() uint32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *RankLoad) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *RankLoad) GetPresent() uint64 {
+	if x != nil {
+		return x.Present
+	}
+	return 0
+}
+
+func (x *RankLoad) GetNumbers() []float64 {
+	if x != nil {
+		return x.Numbers
+	}
+	return nil
+}
+
 // Reply is the answer to a Select, on replies.<incarnation>. It has a pick or an
 // error, or says that the select waits for one.
 type Reply struct {
@@ -2457,7 +2702,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_wire_proto_msgTypes[21]
+	mi := &file_wire_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2469,7 +2714,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[21]
+	mi := &file_wire_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2482,7 +2727,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{21}
+	return file_wire_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Reply) GetIncarnation() uint64 {
@@ -2571,7 +2816,7 @@ type Pick struct {
 
 func (x *Pick) Reset() {
 	*x = Pick{}
-	mi := &file_wire_proto_msgTypes[22]
+	mi := &file_wire_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2583,7 +2828,7 @@ func (x *Pick) String() string {
 func (*Pick) ProtoMessage() {}
 
 func (x *Pick) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[22]
+	mi := &file_wire_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2596,7 +2841,7 @@ func (x *Pick) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pick.ProtoReflect.Descriptor instead.
 func (*Pick) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{22}
+	return file_wire_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Pick) GetWorker() []byte {
@@ -2758,7 +3003,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_wire_proto_msgTypes[23]
+	mi := &file_wire_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2770,7 +3015,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[23]
+	mi := &file_wire_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2783,7 +3028,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{23}
+	return file_wire_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Error) GetCode() ErrorCode {
@@ -3008,7 +3253,23 @@ const file_wire_proto_rawDesc = "" +
 	"\x06tenant\x18\x18 \x01(\fR\x06tenant\"6\n" +
 	"\bSnapshot\x12\x14\n" +
 	"\x05asker\x18\x01 \x01(\x06R\x05asker\x12\x14\n" +
-	"\x05stage\x18\x02 \x01(\rR\x05stage\"\xe9\x01\n" +
+	"\x05stage\x18\x02 \x01(\rR\x05stage\"<\n" +
+	"\bLoadsAsk\x12\x14\n" +
+	"\x05asker\x18\x01 \x01(\x06R\x05asker\x12\x1a\n" +
+	"\bquestion\x18\x02 \x01(\x04R\bquestion\"\x80\x01\n" +
+	"\x05Loads\x12\x1a\n" +
+	"\bquestion\x18\x01 \x01(\x04R\bquestion\x12\x18\n" +
+	"\areplica\x18\x02 \x01(\x06R\areplica\x12\x12\n" +
+	"\x04last\x18\x03 \x01(\bR\x04last\x12-\n" +
+	"\aworkers\x18\x04 \x03(\v2\x13.smg.v1.WorkerLoadsR\aworkers\"M\n" +
+	"\vWorkerLoads\x12\x16\n" +
+	"\x06worker\x18\x01 \x01(\fR\x06worker\x12&\n" +
+	"\x05ranks\x18\x02 \x03(\v2\x10.smg.v1.RankLoadR\x05ranks\"f\n" +
+	"\bRankLoad\x12\x12\n" +
+	"\x04rank\x18\x01 \x01(\rR\x04rank\x12\x12\n" +
+	"\x04mode\x18\x02 \x01(\tR\x04mode\x12\x18\n" +
+	"\apresent\x18\x03 \x01(\x04R\apresent\x12\x18\n" +
+	"\anumbers\x18\x04 \x03(\x01R\anumbers\"\xe9\x01\n" +
 	"\x05Reply\x12 \n" +
 	"\vincarnation\x18\x01 \x01(\x06R\vincarnation\x12\x12\n" +
 	"\x04plan\x18\x02 \x01(\x04R\x04plan\x12\x12\n" +
@@ -3122,7 +3383,7 @@ func file_wire_proto_rawDescGZIP() []byte {
 }
 
 var file_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_wire_proto_goTypes = []any{
 	(Leg)(0),             // 0: smg.v1.Leg
 	(Mode)(0),            // 1: smg.v1.Mode
@@ -3153,10 +3414,14 @@ var file_wire_proto_goTypes = []any{
 	(*Pin)(nil),          // 26: smg.v1.Pin
 	(*Select)(nil),       // 27: smg.v1.Select
 	(*Snapshot)(nil),     // 28: smg.v1.Snapshot
-	(*Reply)(nil),        // 29: smg.v1.Reply
-	(*Pick)(nil),         // 30: smg.v1.Pick
-	(*Error)(nil),        // 31: smg.v1.Error
-	nil,                  // 32: smg.v1.Worker.LabelsEntry
+	(*LoadsAsk)(nil),     // 29: smg.v1.LoadsAsk
+	(*Loads)(nil),        // 30: smg.v1.Loads
+	(*WorkerLoads)(nil),  // 31: smg.v1.WorkerLoads
+	(*RankLoad)(nil),     // 32: smg.v1.RankLoad
+	(*Reply)(nil),        // 33: smg.v1.Reply
+	(*Pick)(nil),         // 34: smg.v1.Pick
+	(*Error)(nil),        // 35: smg.v1.Error
+	nil,                  // 36: smg.v1.Worker.LabelsEntry
 }
 var file_wire_proto_depIdxs = []int32{
 	0,  // 0: smg.v1.LeaseBatch.leg:type_name -> smg.v1.Leg
@@ -3177,7 +3442,7 @@ var file_wire_proto_depIdxs = []int32{
 	0,  // 15: smg.v1.Worker.leg:type_name -> smg.v1.Leg
 	1,  // 16: smg.v1.Worker.mode:type_name -> smg.v1.Mode
 	24, // 17: smg.v1.Worker.models:type_name -> smg.v1.Model
-	32, // 18: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
+	36, // 18: smg.v1.Worker.labels:type_name -> smg.v1.Worker.LabelsEntry
 	19, // 19: smg.v1.Worker.health:type_name -> smg.v1.HealthRules
 	20, // 20: smg.v1.Worker.breaker:type_name -> smg.v1.BreakerRules
 	22, // 21: smg.v1.Worker.pool:type_name -> smg.v1.PoolRules
@@ -3190,18 +3455,20 @@ var file_wire_proto_depIdxs = []int32{
 	25, // 28: smg.v1.Select.pinned_key:type_name -> smg.v1.Key
 	25, // 29: smg.v1.Select.implicit_key:type_name -> smg.v1.Key
 	23, // 30: smg.v1.Select.compat:type_name -> smg.v1.Class
-	0,  // 31: smg.v1.Reply.leg:type_name -> smg.v1.Leg
-	30, // 32: smg.v1.Reply.pick:type_name -> smg.v1.Pick
-	31, // 33: smg.v1.Reply.error:type_name -> smg.v1.Error
-	0,  // 34: smg.v1.Pick.leg:type_name -> smg.v1.Leg
-	1,  // 35: smg.v1.Pick.mode:type_name -> smg.v1.Mode
-	7,  // 36: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
-	23, // 37: smg.v1.Error.classes:type_name -> smg.v1.Class
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	31, // 31: smg.v1.Loads.workers:type_name -> smg.v1.WorkerLoads
+	32, // 32: smg.v1.WorkerLoads.ranks:type_name -> smg.v1.RankLoad
+	0,  // 33: smg.v1.Reply.leg:type_name -> smg.v1.Leg
+	34, // 34: smg.v1.Reply.pick:type_name -> smg.v1.Pick
+	35, // 35: smg.v1.Reply.error:type_name -> smg.v1.Error
+	0,  // 36: smg.v1.Pick.leg:type_name -> smg.v1.Leg
+	1,  // 37: smg.v1.Pick.mode:type_name -> smg.v1.Mode
+	7,  // 38: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
+	23, // 39: smg.v1.Error.classes:type_name -> smg.v1.Class
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_wire_proto_init() }
@@ -3219,7 +3486,7 @@ func file_wire_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_proto_rawDesc), len(file_wire_proto_rawDesc)),
 			NumEnums:      8,
-			NumMessages:   25,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -25,7 +25,7 @@ func (c *Command) IngressArgs() []string {
 		args = append(args, "--disable-retries")
 	}
 	return append(args, c.shared(newSet(nameIngress, Table()), "host", "port", "pd-disaggregation", "epd-disaggregation", "disable-retries",
-		"worker-urls", "prefill", "decode", "encode")...)
+		"worker-urls", "prefill", "decode", "encode", "health-check-port")...)
 }
 
 // SelectorArgs are the flags of a child process that is the selector of a leg of c.

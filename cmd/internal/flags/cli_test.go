@@ -118,6 +118,13 @@ func TestCLI(t *testing.T) {
 		{"26_ipv6", "launch --worker-urls http://[::1]:8000", 0, nil},
 		{"26_no_port", "launch --worker-urls http://w", 0, nil},
 		{"26_grpc", "launch --worker-urls grpc://w:50051", 1, []string{"gRPC engines are not supported yet"}},
+		{"17_health_port_range", "launch --health-check-port 70000", 2, []string{"--health-check-port 70000"}},
+		{"17_health_port_zero", "launch --health-check-port 0", 1, []string{"--health-check-port 0", "a stable port is required"}},
+		{"V42_health_port", "launch --health-check-port 30000", 1, []string{"--health-check-port 30000 and --port 30000"}},
+		{"V42_health_port_serve", "serve --backend sim --router-health-check-port 29000", 1, []string{"--router-health-check-port 29000 and --router-prometheus-port 29000"}},
+		{"cors_origin", "launch --cors-allowed-origins https://a.example http://localhost:3000 chat.example https://a.example/", 1, []string{
+			"--cors-allowed-origins chat.example", "--cors-allowed-origins https://a.example/", "as browsers do",
+		}},
 		{"V42_two_listeners", "launch --port 30000 --prometheus-port 30000", 1, []string{"--port", "--prometheus-port"}},
 		{"V42_two_listeners_serve", "serve --backend sim --router-prometheus-port 8080", 1, []string{"--port 8080", "--router-prometheus-port 8080"}},
 		{"free_metrics_port", "launch --prometheus-port 0", 0, nil},

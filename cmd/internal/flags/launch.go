@@ -233,6 +233,14 @@ func (l *Launch) checkAddresses(c *checker) {
 		c.addAs("--port", fmt.Sprintf("%d and --%sprometheus-port %d", l.Port, c.prefix, l.PrometheusPort),
 			"change one of them", "two listeners cannot share a port")
 	}
+	for _, other := range []struct {
+		flag string
+		port int
+	}{{"--port", l.Port}, {"--" + c.prefix + "prometheus-port", l.PrometheusPort}} {
+		if p := l.Trace.HealthPort; p != 0 && p == other.port {
+			c.add("health-check-port", fmt.Sprintf("%d and %s %d", p, other.flag, p), "change one of them", "two listeners cannot share a port")
+		}
+	}
 }
 
 func (l *Launch) checkPrometheusHost(c *checker) {

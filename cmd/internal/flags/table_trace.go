@@ -3,6 +3,9 @@ package flags
 // Trace is what an operator sees of requests and of the process: traces, access lines,
 // profiles, probes.
 type Trace struct {
+	// HealthPort is where probes are answered besides the API, if HealthPortSet.
+	HealthPort    int
+	HealthPortSet bool
 	// Enabled has spans of requests sent to OTLPEndpoint, a host and its port.
 	Enabled      bool
 	OTLPEndpoint string
@@ -19,6 +22,14 @@ type Trace struct {
 // traceTable defines the flags of [Trace].
 func traceTable() []Def {
 	return []Def{
+		{
+			Name: "health-check-port", Kind: Scalar, Value: "PORT", Group: groupAddress, In: serving,
+			Help: "Port where /health, /liveness and /readiness are answered, whatever the load of the API.",
+			set: func(s *Serve, v string) error {
+				s.Trace.HealthPortSet = true
+				return setNumber(func(s *Serve) *int { return &s.Trace.HealthPort }, 0, maxPort)(s, v)
+			},
+		},
 		{
 			Name: "log-requests", Kind: Bool, Group: groupLogs, In: serving,
 			Help: "Log when each request comes and when it ends at info, warn and error, and not at debug.",

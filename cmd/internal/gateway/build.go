@@ -68,7 +68,7 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 	server, err := ingress.New(icfg, ingress.Deps{
 		Tracer:   tracer,
 		Selector: c, Dispatcher: engines, Fleet: c, Registrar: registrar, Selection: c, Log: g.log, Registerer: g.reg, Now: time.Now,
-		Reads: c.Reads, MooncakeEngines: prober.MooncakeEngines, Keys: g.keys,
+		Reads: c.Reads, Loads: c.EngineLoads, MooncakeEngines: prober.MooncakeEngines, Keys: g.keys,
 	})
 	if err != nil {
 		return nil, fleet{}, err
@@ -77,6 +77,11 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 		server.Hurry()
 	}
 	stages := append(outward.Stages(), g.certificate()...)
+	if g.health != nil { // below all that requests need, so that it outlives them
+		stages = append(stages, service.Stage{Name: "probes", Run: func(ctx context.Context) error {
+			return service.ServeProbes(ctx, g.health, server.Probes(), g.log)
+		}})
+	}
 	stages = append(stages,
 		g.serveMetrics(g.reg, sources, g.readinessOf(c)),
 		service.Stage{Name: "engine connections", Run: engines.Run},

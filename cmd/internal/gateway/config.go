@@ -6,6 +6,7 @@ import (
 	"smg/bootstrap"
 	"smg/cmd/internal/flags"
 	"smg/cmd/internal/keys"
+	"smg/cmd/internal/version"
 	"smg/ingress"
 	"smg/worker"
 )
@@ -43,6 +44,8 @@ func ingressConfig(cfg *flags.Launch) ingress.Config {
 	c.RoutingKeyHeaders = cfg.RoutingKeyHeaders
 	c.Mode, c.Multi = modeOf(cfg), cfg.EnableIGW
 	c.PD = sharingConfig(&cfg.Sharing)
+	c.Version = version.String()
+	c.CORS.Origins = cfg.Requests.CORSOrigins
 	c.Access.LogRequests = cfg.Trace.LogRequests
 	if h := cfg.Requests.RequestIDHeaders; h != nil {
 		c.Access.RequestIDHeaders = h

@@ -51,13 +51,13 @@ func (g *Gateway) newFamily(busURL string) (*family, error) {
 		env = append(env, "SMG_CLUSTER_SECRET="+string(g.secret))
 	}
 	for _, leg := range legsOf(g.cfg) {
-		c, err := g.child(f, "selector "+leg.String(), "smg-selector", g.cmd.SelectorArgs(leg, policyOf(g.cfg, leg)), slices.Concat(env, g.cmd.SelectorSecrets()), nil)
+		c, err := g.child(f, "selector "+leg.String(), "smg-selector", g.cmd.SelectorArgs(leg, policyOf(g.cfg, leg)), slices.Concat(env, g.cmd.SelectorSecrets()), nil, nil)
 		if err != nil {
 			return nil, errors.Join(err, f.close())
 		}
 		f.selectors = append(f.selectors, c)
 	}
-	c, err := g.child(f, "ingress", "smg-ingress", g.cmd.IngressArgs(), slices.Concat(env, g.cmd.IngressSecrets()), g.api)
+	c, err := g.child(f, "ingress", "smg-ingress", g.cmd.IngressArgs(), slices.Concat(env, g.cmd.IngressSecrets()), g.api, g.health)
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}
@@ -74,8 +74,8 @@ func private(v string) bool {
 const stopSlack = 10 * time.Second
 
 // child makes one of the family, which inherits a listener for its metrics and, if
-// it is to have one, the API's.
-func (g *Gateway) child(f *family, name, program string, args, env []string, api net.Listener) (*child, error) {
+// it is to have one, the API's, and that of probes.
+func (g *Gateway) child(f *family, name, program string, args, env []string, api, health net.Listener) (*child, error) {
 	path, err := launcher.Program(program, env)
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (g *Gateway) child(f *family, name, program string, args, env []string, api
 	for _, given := range []struct {
 		variable string
 		listener net.Listener
-	}{{service.EnvMetrics, page}, {service.EnvListen, api}} {
+	}{{service.EnvMetrics, page}, {service.EnvListen, api}, {service.EnvHealth, health}} {
 		if given.listener == nil {
 			continue
 		}

@@ -37,6 +37,7 @@ type Gateway struct {
 	reg     *prometheus.Registry
 	api     net.Listener
 	metrics net.Listener
+	health  net.Listener // nil where only the API answers probes
 	pprof   net.Listener // nil for none
 	cert    *certs.Pair  // of the API, nil without TLS
 	keys    *keys.Ring
@@ -77,11 +78,15 @@ func Bind(cmd *flags.Command, con terminal.Console) (*Gateway, error) {
 	if err != nil {
 		return nil, errors.Join(err, metrics.Close())
 	}
-	profiles, err := service.BindPprof(prefix, cfg.Trace.PprofAddr)
+	health, err := bindHealth("--"+prefix+"health-check-", cfg)
 	if err != nil {
 		return nil, errors.Join(err, metrics.Close(), api.Close())
 	}
-	g := &Gateway{cmd: cmd, cfg: cfg, con: con, log: con.Log, reg: service.NewRegistry(), api: api, metrics: metrics, pprof: profiles}
+	profiles, err := service.BindPprof(prefix, cfg.Trace.PprofAddr)
+	if err != nil {
+		return nil, errors.Join(err, metrics.Close(), api.Close(), closed(health))
+	}
+	g := &Gateway{cmd: cmd, cfg: cfg, con: con, log: con.Log, reg: service.NewRegistry(), api: api, metrics: metrics, health: health, pprof: profiles}
 	if err = g.makeRing(); err == nil && cfg.Auth.TLS() {
 		g.cert, err = certs.Load(cfg.Auth.TLSCert, cfg.Auth.TLSKey, g.log)
 	}
@@ -89,6 +94,17 @@ func Bind(cmd *flags.Command, con terminal.Console) (*Gateway, error) {
 		return nil, errors.Join(err, g.Close())
 	}
 	return g, nil
+}
+
+// bindHealth is the listener for probes, nil where there is to be none.
+func bindHealth(flag string, cfg *flags.Launch) (net.Listener, error) {
+	if l, err := service.Inherited(service.EnvHealth); l != nil || err != nil {
+		return l, err
+	}
+	if cfg.Trace.HealthPort == 0 {
+		return nil, nil
+	}
+	return service.Listen(flag, cfg.Host, cfg.Trace.HealthPort)
 }
 
 // makeRing makes the ring for the keys of workers. Where nobody else can join, a secret
@@ -105,11 +121,15 @@ func (g *Gateway) makeRing() (err error) {
 
 // Close lets go of the ports of a gateway that was not run.
 func (g *Gateway) Close() error {
-	err := errors.Join(g.api.Close(), g.metrics.Close())
-	if g.pprof != nil {
-		err = errors.Join(err, g.pprof.Close())
+	return errors.Join(g.api.Close(), g.metrics.Close(), closed(g.health), closed(g.pprof))
+}
+
+// closed closes a listener, if there is one.
+func closed(l net.Listener) error {
+	if l == nil {
+		return nil
 	}
-	return err
+	return l.Close()
 }
 
 // Hurry skips the rest of a drain. It is safe to call at any time.

@@ -74,6 +74,15 @@ func loadsOf(l engine.Loads, s *worker.Spec) legs.Loads {
 			TokenUsage: k.TokenUsage, Throughput: k.Throughput, CacheHitRate: k.CacheHitRate,
 			Mode: k.DisaggMode, TransferLatency: k.TransferLatency, TransferSpeed: k.TransferSpeed,
 			PrefillQueue: float(k.PrefillQueue), DecodeQueue: float(k.DecodeQueue),
+			Total: float(k.Total), WaitingUncachedTokens: float(k.WaitingUncachedTokens),
+			UsedTokens: float(k.UsedTokens), MaxTokens: float(k.MaxTokens), MaxRunning: float(k.MaxRunning), Utilization: k.Utilization,
+		}
+		if m := k.Memory; m != nil {
+			ranks[i].WeightGB, ranks[i].KVCacheGB, ranks[i].GraphGB, ranks[i].TokenCapacity = m.WeightGB, m.KVCacheGB, m.GraphGB, float(m.TokenCapacity)
+		}
+		if q := k.Queues; q != nil {
+			ranks[i].QueueWaiting, ranks[i].QueueGrammar = float(q.Waiting), float(q.Grammar)
+			ranks[i].QueuePaused, ranks[i].QueueRetracted = float(q.Paused), float(q.Retracted)
 		}
 	}
 	return legs.Loads{Sums: r, Ranks: ranks}

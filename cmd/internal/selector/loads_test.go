@@ -22,6 +22,8 @@ func TestLoadsOf(t *testing.T) {
 				{
 					Rank: 0, Running: new(3), Waiting: new(1), WaitingUncachedTokens: new(300), MaxRunning: new(64), TokenUsage: new(0.25), Throughput: new(600.0),
 					CacheHitRate: new(0.5), DisaggMode: "prefill", TransferLatency: new(1.5), TransferSpeed: new(2.5), PrefillQueue: new(4), DecodeQueue: new(0),
+					Total: new(4), UsedTokens: new(5), Utilization: new(0.125),
+					Memory: &engine.MemoryLoad{WeightGB: new(14.5), TokenCapacity: new(6)}, Queues: &engine.QueueLoad{Grammar: new(2), Retracted: new(1)},
 				},
 				{Rank: 1, Running: new(2), Waiting: new(4), WaitingUncachedTokens: new(700), MaxRunning: new(64), TokenUsage: new(0.75), Throughput: new(400.0)},
 			}},
@@ -31,15 +33,17 @@ func TestLoadsOf(t *testing.T) {
 					{
 						Rank: 0, Running: new(3.0), Waiting: new(1.0), TokenUsage: new(0.25), Throughput: new(600.0), CacheHitRate: new(0.5),
 						Mode: "prefill", TransferLatency: new(1.5), TransferSpeed: new(2.5), PrefillQueue: new(4.0), DecodeQueue: new(0.0),
+						Total: new(4.0), WaitingUncachedTokens: new(300.0), UsedTokens: new(5.0), MaxRunning: new(64.0), Utilization: new(0.125),
+						WeightGB: new(14.5), TokenCapacity: new(6.0), QueueGrammar: new(2.0), QueueRetracted: new(1.0),
 					},
-					{Rank: 1, Running: new(2.0), Waiting: new(4.0), TokenUsage: new(0.75), Throughput: new(400.0)},
+					{Rank: 1, Running: new(2.0), Waiting: new(4.0), WaitingUncachedTokens: new(700.0), MaxRunning: new(64.0), TokenUsage: new(0.75), Throughput: new(400.0)},
 				},
 			},
 		},
 		{
 			"an empty queue is a count",
 			engine.Loads{Ranks: []engine.RankLoad{{WaitingUncachedTokens: new(0)}}},
-			legs.Loads{Sums: worker.Report{Queued: 0}, Ranks: []legs.RankLoad{{}}},
+			legs.Loads{Sums: worker.Report{Queued: 0}, Ranks: []legs.RankLoad{{WaitingUncachedTokens: new(0.0)}}},
 		},
 		{
 			"nothing known",

@@ -14,6 +14,8 @@ const (
 	// finds the connections that have come meanwhile.
 	EnvListen  = "SMG_LISTEN_FD"
 	EnvMetrics = "SMG_METRICS_FD"
+	// EnvHealth is that of the listener for probes, if there is one.
+	EnvHealth = "SMG_HEALTH_FD"
 )
 
 // FirstFile is the descriptor of the first file that a child inherits.
