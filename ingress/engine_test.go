@@ -308,6 +308,15 @@ func TestGatewayEngines(t *testing.T) {
 		})
 	}
 
+	t.Run("83_sse_broken_messages", func(t *testing.T) {
+		_, url := closes(t, sseHead+chunk("event: ping\ndata: {\"type\":\"ping\"}\n\n"))
+		r := start(t, []string{url}).do(post("/v1/messages", `{"model":"m","stream":true,"max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`))
+		_, last, _ := strings.Cut(r.body, "\n\n")
+		if r.status != 200 || !strings.HasPrefix(last, `event: error`+"\n"+`data: {"type":"error","error":{`) || !strings.Contains(last, "upstream_stream_error") {
+			t.Errorf("%d %q: Anthropic's clients pass over an error that is not named so", r.status, r.body)
+		}
+	})
+
 	for _, tt := range []struct{ name, answer string }{
 		{"length", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"a\":"},
 		{"chunked", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk("{\"a\":")},

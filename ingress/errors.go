@@ -108,6 +108,14 @@ func (p *problem) json() []byte {
 	return b
 }
 
+// namedEvent appends the problem as an event that Anthropic's clients know as an error:
+// they pass over events without a name.
+func (p *problem) namedEvent(b []byte) []byte {
+	b = append(b, "event: error\ndata: {\"type\":\"error\","...)
+	b = append(b, p.json()[1:]...)
+	return append(b, "\n\n"...)
+}
+
 func (p *problem) bare() []byte {
 	b, err := json.Marshal(struct {
 		Error string `json:"error"`

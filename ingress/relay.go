@@ -127,7 +127,7 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 		return err
 	case !sse || resp.Get("Content-Encoding") != "":
 		return errCut
-	case x.write(errorEvent(p, last), true) != nil:
+	case x.write(x.errorEvent(p, last), true) != nil:
 		return errClientGone
 	}
 	x.failed = p
@@ -297,7 +297,7 @@ func (t *tail) note(b []byte) {
 
 // errorEvent is the last event of a stream that broke: closed off from an event
 // that was cut in the middle.
-func errorEvent(p *problem, last tail) []byte {
+func (x *exchange) errorEvent(p *problem, last tail) []byte {
 	var b []byte
 	switch {
 	case last == tail{'\n', '\n'}:
@@ -305,6 +305,9 @@ func errorEvent(p *problem, last tail) []byte {
 		b = append(b, '\n')
 	default:
 		b = append(b, "\n\n"...)
+	}
+	if x.route != nil && x.route.endpoint == endpointMessages {
+		return p.namedEvent(b)
 	}
 	b = append(b, "data: "...)
 	b = append(b, p.json()...)

@@ -6,6 +6,9 @@ import (
 	"smg/ingress/body"
 )
 
+// endpointMessages is the route of Anthropic's API.
+const endpointMessages = "messages"
+
 // inferenceRoutes are the paths whose requests go to workers that policies choose.
 func inferenceRoutes() []*route {
 	all := []*route{
@@ -26,7 +29,7 @@ func inferenceRoutes() []*route {
 		},
 		{
 			path: "/v1/messages", check: body.CheckMessages, prompts: body.CountOne,
-			text: body.TextMessages, partition: body.Partition, endpoint: "messages", media: body.MediaMessages,
+			text: body.TextMessages, partition: body.Partition, endpoint: endpointMessages, media: body.MediaMessages,
 		},
 		{
 			path: responsesPath, check: body.CheckResponses, prompts: body.CountOne,

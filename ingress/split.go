@@ -225,7 +225,7 @@ func (x *exchange) joinParts(legs *legs, j *joiner) error {
 		return errLegDropped
 	}
 	p := gatewayProblem(http.StatusBadGateway, "decode_stream_error", "one of the answers has failed: %v", context.Cause(legs.ctx))
-	return x.writeAll(errorEvent(p, tail{'\n', '\n'}))
+	return x.writeAll(x.errorEvent(p, tail{'\n', '\n'}))
 }
 
 // writeAll ends an answer with b.
