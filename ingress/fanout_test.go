@@ -158,6 +158,40 @@ func TestGatewayFanout(t *testing.T) {
 		}
 	})
 
+	t.Run("14_prefill_tells_where_models_have_modes", func(t *testing.T) {
+		multi := withConfig(func(c *Config) { c.Mode, c.Multi = Regular, true })
+		_, own := answers(t, replies(200, "regular"))
+		_, url := answers(t, replies(200, "prefill"))
+		g := start(t, []string{url, own}, multi)
+		prefill, regular := g.fleet.workers[0], g.fleet.workers[1]
+		prefill.Spec.Leg = worker.Prefill
+		for _, path := range []string{"/get_model_info", "/get_server_info"} {
+			for _, tt := range []struct {
+				name             string
+				prefill, regular worker.Status
+				want             string
+			}{
+				{"a regular worker comes first", worker.Ready, worker.Ready, "regular"},
+				{"it is not ready", worker.Ready, worker.NotReady, "prefill"},
+				{"nobody is", worker.NotReady, worker.NotReady, ""},
+			} {
+				prefill.Record.Status, regular.Record.Status = tt.prefill, tt.regular
+				r := g.do(get(path))
+				switch {
+				case tt.want == "":
+					r.fails(t, 503, "no_workers")
+				case r.status != 200 || r.body != tt.want:
+					t.Errorf("%s, %s: %d %q, want %q", path, tt.name, r.status, r.body, tt.want)
+				}
+			}
+		}
+		d := startPD(t, simhttp.SGLang, multi)
+		d.known()
+		if r := d.do(get("/health_generate")); r.status != 200 || !strings.Contains(r.body, d.pd.Prefill[0].URL) || !strings.Contains(r.body, d.pd.Decode[1].URL) {
+			t.Errorf("a pair: %d %s", r.status, r.body)
+		}
+	})
+
 	t.Run("a_pair_generates", func(t *testing.T) {
 		d := startPD(t, simhttp.SGLang)
 		r := d.do(get("/health_generate"))

@@ -25,11 +25,7 @@ const (
 // prefill where several workers share requests.
 func (s *Server) forwarded(x *exchange, r *http.Request) error {
 	forsake(x.w, r)
-	leg := worker.Regular
-	if x.mode != Regular {
-		leg = worker.Prefill
-	}
-	spec := s.firstReady(leg)
+	leg, spec := s.questioned(x.mode)
 	if spec == nil {
 		if leg == worker.Prefill {
 			return gatewayProblem(http.StatusServiceUnavailable, "no_prefill_servers", "no prefill worker is ready")
@@ -107,6 +103,21 @@ func questionFields(h http.Header) []engine.Field {
 	return slices.DeleteFunc(upstreamFields(nil, h), func(f engine.Field) bool { return f.Name == "Content-Type" })
 }
 
+// questioned is who answers for the fleet, nil if nobody is ready. Where each model has a
+// mode of its own, prefill workers stand in for regular ones.
+func (s *Server) questioned(mode Mode) (leg worker.Leg, spec *worker.Spec) {
+	if mode != Regular {
+		return worker.Prefill, s.firstReady(worker.Prefill)
+	}
+	spec = s.firstReady(worker.Regular)
+	if spec == nil && s.cfg.Multi {
+		if spec = s.firstReady(worker.Prefill); spec != nil {
+			return worker.Prefill, spec
+		}
+	}
+	return worker.Regular, spec
+}
+
 // firstReady is the first worker of a leg that is ready, in the order of registration,
 // or nil.
 func (s *Server) firstReady(leg worker.Leg) *worker.Spec {
@@ -121,7 +132,7 @@ func (s *Server) firstReady(leg worker.Leg) *worker.Spec {
 // healthGenerate has an engine generate a token; where several workers share requests,
 // one pair of them.
 func (s *Server) healthGenerate(x *exchange, r *http.Request) error {
-	if x.mode == Regular {
+	if leg, _ := s.questioned(x.mode); leg == worker.Regular {
 		return s.forwarded(x, r)
 	}
 	forsake(x.w, r)
