@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ func TestGatewayFleet(t *testing.T) {
 		"9_a_worker_drains":          workerDrains,
 		"8_workers_are_changed":      workersAreChanged,
 		"37_failed_workers_are_gone": failedWorkersAreGone,
+		"37_probes_decide":           probesDecide,
 	})
 }
 
@@ -145,6 +147,37 @@ func failedWorkersAreGone(t *testing.T, topology ...string) {
 	g.stop(0)
 }
 
+// probesDecide counts the probes that it takes to lose a worker, and to have it back.
+func probesDecide(t *testing.T, topology ...string) {
+	const bad, good = 3, 2
+	engines := simtest.StartN(t, 2, simtest.Config())
+	g := launched(t, urls(engines), append(topology, "--policy", "round_robin", "--shutdown-grace-period-secs", "0", "--health-check-interval-secs", "1",
+		"--health-failure-threshold", strconv.Itoa(bad), "--health-success-threshold", strconv.Itoa(good))...)
+	e := engines[0]
+	becomes := func(ready bool, least int, rules ...simctl.Rule) {
+		t.Helper()
+		before := got(t, e, "/health")
+		if err := e.SetRules(t.Context(), rules...); err != nil {
+			t.Fatal(err)
+		}
+		await(t, fmt.Sprintf("the worker's readiness to be %v", ready), func() bool {
+			w, _ := g.worker(e.URL)
+			return w.Healthy == ready && (ready || w.Status == "not_ready")
+		})
+		if n := got(t, e, "/health") - before; n < least {
+			t.Errorf("%d probes were enough for its readiness to be %v, want %d", n, ready, least)
+		}
+	}
+	becomes(false, bad, simctl.Rule{Match: simctl.Match{Path: "/health"}, Status: http.StatusServiceUnavailable})
+	await(t, "nothing to come to it", func() bool { return g.routed(4)[e.URL] == 0 })
+	if by := g.routed(6); by[e.URL] != 0 {
+		t.Errorf("it gets traffic: %v", by)
+	}
+	becomes(true, good)
+	await(t, "an answer of it", func() bool { return g.answersWithin(e.URL, 10) })
+	g.stop(0)
+}
+
 func TestGatewayReadiness(t *testing.T) {
 	all := map[string]func(t *testing.T, topology ...string){}
 	for name, r := range map[string]struct {
@@ -173,6 +206,8 @@ func TestGatewayReadiness(t *testing.T) {
 					await(t, "readiness", func() bool { return status(t, g.url+"/readiness") == http.StatusOK })
 				}
 			}
+			// The prefill worker is asked, of which vLLM's have no such route.
+			wantProblem(t, do(t, http.MethodGet, g.url+"/get_model_info", ""), http.StatusNotFound, "server_not_found")
 			g.stop(0)
 		}
 	}

@@ -17,6 +17,7 @@ func TestGatewayPath(t *testing.T) {
 	topologies(t, map[string]func(t *testing.T, topology ...string){
 		"41_requests_wait_for_their_turn": permits,
 		"34_a_breaker_opens_and_closes":   breakerLife,
+		"35_no_breaker":                   noBreaker,
 		"45_unread_bodies_find_their_way": unreadBodies,
 	})
 }
@@ -112,6 +113,7 @@ func breakerLife(t *testing.T, topology ...string) {
 		t.Errorf("an open breaker let %d of 4 requests through", n)
 	}
 	await(t, "another failure to open it again", func() bool { ask(); return seen() > before && state() == 1 })
+	await(t, "time to half open it", func() bool { return state() == 2 })
 	fails(0)
 	await(t, "good requests to close it", func() bool { ask(); return state() == 0 })
 	for _, status := range []int{http.StatusTooManyRequests, http.StatusNotFound} {
@@ -122,6 +124,34 @@ func breakerLife(t *testing.T, topology ...string) {
 		if got := state(); got != 0 {
 			t.Errorf("answers of %d have put the breaker into state %v", status, got)
 		}
+	}
+	g.stop(0)
+}
+
+// noBreaker has a worker that always fails keep its turn.
+func noBreaker(t *testing.T, topology ...string) {
+	const requests = 12
+	engines := simtest.StartN(t, 2, simtest.Config())
+	bad := engines[0]
+	if err := bad.SetRules(t.Context(), simctl.Rule{Match: simctl.Match{Path: chatPath}, Status: http.StatusInternalServerError}); err != nil {
+		t.Fatal(err)
+	}
+	g := launched(t, urls(engines), append(topology, "--policy", "round_robin", "--disable-retries", "--disable-circuit-breaker", "--cb-failure-threshold", "1",
+		"--plan-timeout-ms", "60000", "--shutdown-grace-period-secs", "0")...)
+	failed := 0
+	for range requests {
+		if a := do(t, http.MethodPost, g.url+chatPath, chat); a.status != http.StatusOK {
+			failed++
+		}
+	}
+	if n := got(t, bad, chatPath); n != requests/2 || failed != n {
+		t.Errorf("%d requests failed, and %d came to the worker that fails, want %d", failed, n, requests/2)
+	}
+	await(t, "its failures to be counted", func() bool {
+		return gauges(t, g.metrics, "smg_worker_requests_active")[fmt.Sprintf("{worker=%q}", bad.URL)] == 0
+	})
+	if state := gauges(t, g.metrics, "smg_worker_cb_state")[fmt.Sprintf("{worker=%q}", bad.URL)]; state != 0 {
+		t.Errorf("its breaker is in state %v", state)
 	}
 	g.stop(0)
 }
