@@ -119,11 +119,11 @@ func (r *Registrar) alter(ctx context.Context, id worker.ID, change func(*worker
 }
 
 // rewrite stores what is known anew of a worker that is registered here, unless
-// somebody else has changed its record since: then the error is errReplaced, and the
-// store is going to tell what it is now. r.writing is held.
+// somebody else has changed or removed its record since: then the error is errReplaced,
+// and the store is going to tell what it is now. r.writing is held.
 func (r *Registrar) rewrite(ctx context.Context, s *worker.Spec) error {
 	return r.store.Change(ctx, s.ID, func(old *worker.Spec) (*worker.Spec, error) {
-		if old != nil && (old.Revision > s.Revision || old.RegisteredAt.After(s.RegisteredAt)) {
+		if old == nil || old.Revision > s.Revision || old.RegisteredAt.After(s.RegisteredAt) {
 			return nil, errReplaced
 		}
 		return s.Clone(), nil

@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -280,12 +281,17 @@ func TestGatewayRemoval(t *testing.T) {
 				defer stop()
 				add(t, r, w1, nil)
 				pass(time.Second)
-				r.Failed(worker.IDOf("http://nobody:1")) // somebody else's
+				r.Failed(worker.IDOf("http://nobody:1"), math.MaxUint64) // somebody else's
+				r.Failed(worker.IDOf(w1), 1)                             // a process of before its registration
+				pass(time.Second)
+				if m.stored(w1) == nil {
+					t.Error("it was removed for what a former stay was")
+				}
 				m.mu.Lock()
 				m.fails = 1
 				m.mu.Unlock()
 				for range 3 {
-					r.Failed(worker.IDOf(w1))
+					r.Failed(worker.IDOf(w1), math.MaxUint64)
 					pass(3 * time.Second)
 				}
 				if gone := m.stored(w1) == nil; gone != remove {

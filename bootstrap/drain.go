@@ -143,12 +143,13 @@ func (r *Registrar) leave(ctx context.Context, s *worker.Spec) error {
 	return nil
 }
 
-// Failed takes a keeper's word that a worker does not get well again.
-func (r *Registrar) Failed(id worker.ID) {
+// Failed takes a keeper's word that a worker does not get well again. One about a
+// process of before its registration says nothing.
+func (r *Registrar) Failed(id worker.ID, epoch uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	k := r.known[id]
-	if !r.cfg.RemoveFailed || k == nil || k.removing || r.again == nil {
+	k, own := r.known[id], r.own[id]
+	if !r.cfg.RemoveFailed || k == nil || k.removing || r.again == nil || own != nil && epoch < uint64(max(0, own.RegisteredAt.UnixMilli())) {
 		return
 	}
 	k.removing = true

@@ -11,6 +11,9 @@ import (
 // scraping asks engines for their metrics.
 var scraping = fanout{method: http.MethodGet, path: "/metrics", parallel: 32, limit: 5 * time.Second, most: 16 << 20}
 
+// maxScrapes is how many such pages may be made at a time.
+const maxScrapes = 2
+
 // lineCost is about what a line needs beside its text while the page is made.
 const lineCost = 128
 
@@ -18,6 +21,12 @@ const lineCost = 128
 // engine that it is of. Engines that do not answer are left out.
 func (s *Server) engineMetrics(x *exchange, r *http.Request) error {
 	forsake(x.w, r)
+	select { // pages are held of the memory for bodies, and anybody may ask
+	case s.scrapes <- struct{}{}:
+		defer func() { <-s.scrapes }()
+	default:
+		return &problem{status: http.StatusServiceUnavailable, form: text, message: "The metrics of all engines are being read: try again", retryAfter: time.Second}
+	}
 	all := x.each(s.engines(), scraping)
 	defer s.free(all)
 	if x.ctx.Err() != nil {

@@ -125,8 +125,16 @@ func (m *metrics) modelLabel(model string) string {
 	return m.admit(model)
 }
 
-// admit is a model, or what stands for those that are too many. m.mu is held.
+// maxModelLabel is the longest name of a model in bytes that becomes a label: where
+// workers do not say what they serve, names are the clients'.
+const maxModelLabel = 256
+
+// admit is a model, or what stands for those that are too many or too long. m.mu is
+// held.
 func (m *metrics) admit(model string) string {
+	if len(model) > maxModelLabel {
+		return "other"
+	}
 	if _, known := m.models[model]; !known {
 		if len(m.models) >= maxModels {
 			return "other"

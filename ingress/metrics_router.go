@@ -128,9 +128,9 @@ func (m *metrics) addServed(k servedKey) (served, bool) {
 	return s, model == k.model || k.model == ""
 }
 
-// countServed counts a request for workers, once it is over. A model that nobody
-// serves has no series, nor has that of a faulty body: clients could make up as many as
-// they like.
+// countServed counts a request for workers, once it is over. A model of which it is not
+// known that somebody serves it has no series: clients could make up as many as they
+// like, in faulty bodies too, and by leaving before an answer.
 func (x *exchange) countServed() {
 	if !x.routed {
 		return
@@ -138,7 +138,8 @@ func (x *exchange) countServed() {
 	m := x.srv.metrics
 	k := servedKey{x.mode, x.query.model, x.route, x.query.stream}
 	var p *problem
-	if errors.As(x.err, &p) && (p.code == codeUnknownModel || p.form == openai || p.form == text) {
+	errors.As(x.err, &p)
+	if refused := p != nil && p.status == http.StatusServiceUnavailable; x.planned == 0 && !refused {
 		k.model = ""
 	}
 	s := m.router.served.of(k)

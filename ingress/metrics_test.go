@@ -324,3 +324,27 @@ func TestGatewaySelections(t *testing.T) {
 		d.quiet(t)
 	})
 }
+
+// TestNoSeriesForNamesOfClients: a client that leaves before its plan is made must not
+// leave the name of a model behind that it made up, nor one that would fill pages.
+func TestNoSeriesForNamesOfClients(t *testing.T) {
+	_, url := answers(t, jsonOK)
+	g := start(t, []string{url})
+	rt := g.Server.routes[chatPath]
+	for _, err := range []error{errClientGone, nil} {
+		x := &exchange{srv: g.Server, route: rt, routed: true, err: err, mode: Regular}
+		x.query.model = "made-up"
+		if err == nil { // served by workers that do not say what they serve
+			x.planned, x.query.model = 1, strings.Repeat("x", maxModelLabel+1)
+		}
+		x.countServed()
+	}
+	for name := range g.moved("smg_router_requests_total") {
+		if strings.Contains(name, "made-up") || strings.Contains(name, "xxx") {
+			t.Errorf("there is a series %s", name)
+		}
+	}
+	if got := len(g.moved("smg_router_requests_total")); got != 2 {
+		t.Errorf("%d series, want those of unknown and of other", got)
+	}
+}

@@ -112,7 +112,9 @@ func (x *exchange) plan(rt *route, tried []worker.ID) (*Plan, error) {
 	number := x.plans
 	x.plans++
 	if number > 0 && x.srv.cfg.Multi {
-		x.draw(rt)
+		if err := x.settle(rt); err != nil {
+			return nil, err
+		}
 	}
 	if x.mode == Regular {
 		return x.planWhole(tried)

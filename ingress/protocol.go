@@ -35,6 +35,7 @@ func (p *Plan) runtime() worker.Runtime {
 // single has one worker serve the request.
 func (x *exchange) single(rt *route, r *http.Request, p *Plan) error {
 	c := p.Decode
+	x.rewrite = nil // of an attempt that legs shared
 	q := request{path: rt.engine(), fields: upstreamFields(x.fields[:0], r.Header), body: x.query.bytes}
 	if rank := x.rankOf(c); rank.known {
 		q.body = x.query.body.Edit(rank.set(slices.Clip(x.srv.foreign), fieldRank)...)

@@ -23,8 +23,9 @@ type query struct {
 }
 
 const (
-	// growBy is how much room a body takes at first, unless it is smaller.
-	growBy = 64 << 10
+	// growBy is how much room a body takes at first, before a byte of it has come. It is
+	// little, since a client may begin many at a time.
+	growBy = 4 << 10
 	// growth is by what its room is multiplied whenever it is full. So a client that
 	// declares much and sends little keeps little from others.
 	growth = 4

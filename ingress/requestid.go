@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 )
 
 // requestIDHeader is where clients find the id of their request, and vLLM's engines that
@@ -38,7 +39,7 @@ func soundID(id string) bool {
 			return false
 		}
 	}
-	return true
+	return utf8.ValidString(id) // what gathers traces takes nothing else, and drops what came with it
 }
 
 // idPrefix is what an id begins with that the gateway makes up for a path.

@@ -46,8 +46,11 @@ func (x *exchange) ranks(rt *route, raw []byte) {
 
 // ranksAnswer has the answer to a request for a ranking made anew.
 func (x *exchange) ranksAnswer(resp *engine.Response) {
-	if x.ranking != nil && good(resp.Status) {
-		x.ranking.unusable = nil
+	if x.ranking == nil {
+		return
+	}
+	x.ranking.unusable, x.rewrite = nil, nil // of an attempt before
+	if good(resp.Status) {
 		x.rewrite = x.ranking
 	}
 }

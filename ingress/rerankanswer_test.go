@@ -1,7 +1,10 @@
 package ingress
 
 import (
+	"bufio"
+	"net"
 	"regexp"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,5 +49,19 @@ func TestRankings(t *testing.T) {
 	_, url := answers(t, replies(422, "no such document"))
 	if r := start(t, []string{url}).do(post("/v1/rerank", `{"query":"q","documents":["a"]}`)); r.status != 422 || r.body != "no such document" {
 		t.Errorf("a refusal: %d %s", r.status, r.body)
+	}
+	// So is what comes after an answer that broke off.
+	var calls atomic.Int32
+	breaks := &script{pieces: []string{"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 900\r\n\r\n["}, then: 'c'}
+	refuses := &script{pieces: []string{replies(422, "no such document")}}
+	url = engineAt(t, func(nc net.Conn, br *bufio.Reader) {
+		if calls.Add(1) == 1 {
+			breaks.serve(nc, br)
+			return
+		}
+		refuses.serve(nc, br)
+	})
+	if r := start(t, []string{url}, withRetries).do(post("/v1/rerank", `{"query":"q","documents":["a"]}`)); r.status != 422 || r.body != "no such document" || calls.Load() != 2 {
+		t.Errorf("a refusal after a break: %d %s, %d calls", r.status, r.body, calls.Load())
 	}
 }

@@ -49,10 +49,14 @@ func (x *exchange) sequential(rt *route, r *http.Request, p *Plan) error {
 		}
 	}
 	edits := ownFields()
+	sent := []byte(nil)
 	if h.params != nil {
-		edits = append(edits, body.Set(fieldKV, h.params))
+		// A copy even if nothing changes: the call may outlive the request.
+		sent = x.query.body.AppendEdit(nil, append(edits, body.Set(fieldKV, h.params))...)
+	} else {
+		sent = x.query.body.Edit(edits...)
 	}
-	return x.fetch(p, &h, request{path: rt.engine(), fields: fields, body: x.query.body.Edit(edits...), bound: true})
+	return x.fetch(p, &h, request{path: rt.engine(), fields: fields, body: sent, bound: true})
 }
 
 // fetch has a decode worker fetch what is handed over and answer the client. Where

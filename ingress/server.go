@@ -87,6 +87,7 @@ type Server struct {
 	ranks      *minRanks     // nil: the ranks that were picked
 	hurry      chan struct{} // closed once: the rest of a drain is skipped
 	hurryOnce  sync.Once
+	scrapes    chan struct{}                        // holds the pages of engines' metrics that are being made
 	reported   func(context.Context) []worker.Loads // nil: nobody knows
 }
 
@@ -124,6 +125,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		s.ranks = newMinRanks()
 	}
 	s.buffers.left.Store(cfg.MaxBufferedBytes)
+	s.scrapes = make(chan struct{}, maxScrapes)
 	s.permits = newPermits(cfg.Permits, s.metrics.http, d.Now)
 	s.routes = s.routeTable()
 	s.foreign = foreignFields()

@@ -149,8 +149,13 @@ func (x *exchange) gatherPart(ctx context.Context, c *call, q request, j *joiner
 	if j.heads[i] = resp; x.answersEvents(resp) {
 		return x.gatherEvents(ctx, c, resp, j, i)
 	}
-	answer, err := io.ReadAll(io.LimitReader(resp, x.srv.cfg.MaxPayloadBytes/int64(j.n)))
-	if err != nil {
+	answer, held, err := x.srv.whole(resp, x.srv.cfg.MaxPayloadBytes/int64(j.n))
+	j.held.Add(held)
+	if errors.Is(err, errNoRoom) {
+		c.end(worker.Neutral, false)
+		return gatewayProblem(http.StatusServiceUnavailable, "buffer_budget_exhausted", "the memory for answers is used up (--max-buffered-bytes-total): try again later")
+	}
+	if err != nil && !errors.Is(err, errAnswerTooLarge) {
 		return x.broken(c, false, err)
 	}
 	d, ok := body.CheckDoc(answer)
@@ -158,19 +163,14 @@ func (x *exchange) gatherPart(ctx context.Context, c *call, q request, j *joiner
 		c.end(worker.Neutral, false)
 		return gatewayProblem(http.StatusBadGateway, "decode_read_failed", "the answer of worker %s is no JSON, or too large to be joined with others", c.pick.Worker.URL)
 	}
-	size := int64(len(answer))
-	if !x.srv.buffers.reserve(size) {
-		c.end(worker.Neutral, false)
-		return gatewayProblem(http.StatusServiceUnavailable, "buffer_budget_exhausted", "the memory for answers is used up (--max-buffered-bytes-total): try again later")
-	}
-	j.held.Add(size)
 	j.whole[i] = d
 	c.end(c.outcome(resp.Status), false)
 	return nil
 }
 
 func (x *exchange) gatherEvents(ctx context.Context, c *call, resp *engine.Response, j *joiner, i int) error {
-	var stream framer
+	stream := framer{budget: &x.srv.buffers}
+	defer stream.release()
 	for first := true; ; {
 		piece, err := resp.Next()
 		if errors.Is(err, io.EOF) {

@@ -38,7 +38,7 @@ func (g *gathered) rest(resp source, length int64, piece []byte, b *buffers) (co
 	g.buffers = b
 	for {
 		if room := cap(g.bytes) - len(g.bytes); room < len(piece) {
-			more := max(length, 2*int64(len(g.bytes)+len(piece)), growBy)
+			more := max(length, 2*int64(len(g.bytes)+len(piece)), readStep)
 			if !b.reserve(more - g.held) {
 				return append(g.bytes, piece...), nil
 			}

@@ -203,6 +203,10 @@ func (g *Group) followHelpers(p *Process) {
 			return
 		case now.After(giveUpAt):
 			p.log.Error("helpers of an engine would not die", "pgid", p.PID())
+			p.mu.Lock()
+			p.empty = true // nobody looks any more, so the number may become somebody else's
+			p.mu.Unlock()
+			g.dog.remove(p.PID())
 			return
 		case !killed && now.After(killAt):
 			killed = true

@@ -47,6 +47,7 @@ func (s *Service) watchWorkers(ctx context.Context) error {
 		Put: func(id worker.ID, spec *worker.Spec) {
 			switch {
 			case spec.Leg != s.cfg.Leg:
+				delete(initial, id)
 				if s.registry.Lookup(id) != nil { // it was of this leg before
 					s.remove(id)
 				}

@@ -151,7 +151,9 @@ func (q *queue) remove(w *waiter) {
 	q.size.Add(-1)
 }
 
-// mostTries is how many selects of a line are tried in vain, one after the other.
+// mostTries is how many choosy selects of a line are tried in vain, one after the
+// other. Who would take anybody is tried beyond that: the worker that all of them leave
+// out may be free.
 const mostTries = 64
 
 // serve tries to have workers picked for those who wait, the first of each line first.
@@ -164,10 +166,10 @@ func (q *queue) serve(now time.Time, room func(model string, units int) bool, tr
 	for model, line := range q.lines {
 		tries, stopped := 0, false
 		for _, w := range slices.Clone(line) {
-			if w.answer != nil || stopped && !w.choosy() {
+			if w.answer != nil || stopped && !w.choosy() || tries >= mostTries && w.choosy() {
 				continue
 			}
-			if tries == mostTries || !room(model, 1) {
+			if !room(model, 1) {
 				break
 			}
 			a, ok := w.answered(try)

@@ -102,6 +102,13 @@ func TestQueue(t *testing.T) {
 			h.enters(2, nil)
 			return []string{h.serves(1, 0)}
 		}, []string{"2"}},
+		{"nor do many of them", func(h *hall) []string {
+			for plan := range uint64(mostTries + 6) {
+				h.enters(plan+1, func(a *wire.Select) { a.Target = "elsewhere" })
+			}
+			h.enters(100, nil)
+			return []string{h.serves(1, 0)}
+		}, []string{"100"}},
 		{"nor is he stopped", func(h *hall) []string {
 			h.enters(1, units(3))
 			h.enters(2, nil)

@@ -67,7 +67,7 @@ type Deps struct {
 	Process func(id worker.ID, epoch uint64, p worker.Process)
 	// Failed, if not nil, is told of workers that do not get well again, and again as
 	// long as they are registered.
-	Failed     func(id worker.ID)
+	Failed     func(id worker.ID, epoch uint64)
 	Local      []Local
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
@@ -81,7 +81,7 @@ type Client struct {
 	workers  *bus.Bucket[worker.ID, worker.Spec]
 	told     func(worker.ID, *worker.Spec)
 	process  func(worker.ID, uint64, worker.Process)
-	failed   func(worker.ID)
+	failed   func(worker.ID, uint64)
 	log      *slog.Logger
 	now      func() time.Time
 	plans    *worker.Plans
@@ -161,7 +161,7 @@ func New(cfg Config, d Deps) (*Client, error) {
 		c.process = func(worker.ID, uint64, worker.Process) {}
 	}
 	if c.failed == nil {
-		c.failed = func(worker.ID) {}
+		c.failed = func(worker.ID, uint64) {}
 	}
 	c.ready.Store(&readiness{})
 	for _, l := range cfg.Legs {

@@ -82,7 +82,7 @@ func (c *Client) onState(leg worker.Leg, m *wire.Records) (whole bool) {
 			continue
 		}
 		if held, _ := c.registry.Record(records[i].Worker); held.Status == worker.Failed {
-			c.failed(records[i].Worker)
+			c.failed(held.Worker, held.Epoch)
 		}
 	}
 	c.change()

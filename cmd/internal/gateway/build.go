@@ -52,7 +52,7 @@ func (g *Gateway) build(conn *bus.Conn) ([]service.Stage, fleet, error) {
 	c, err := client.New(client.Config{
 		Cluster: cluster, Name: g.name(), Incarnation: incarnation, Legs: legsOf(cfg), AnyLeg: cfg.EnableIGW, Aliases: aliases(cfg.Models.Aliases),
 		PlanTimeout: cfg.PlanTimeout, FailDegraded: cfg.FailDegraded,
-	}, client.Deps{Bus: conn, Workers: rec.bucket, Heard: registrar.Heard, Process: registrar.Process, Failed: registrar.Failed, Local: local, Log: g.log, Registerer: g.reg, Now: time.Now})
+	}, client.Deps{Bus: conn, Workers: rec.bucket, Heard: rec.told(registrar.Heard), Process: registrar.Process, Failed: registrar.Failed, Local: local, Log: g.log, Registerer: g.reg, Now: time.Now})
 	if err != nil {
 		return nil, fleet{}, err
 	}

@@ -113,6 +113,24 @@ func (r *records) Change(ctx context.Context, id worker.ID, change func(*worker.
 	return nil
 }
 
+// told takes what the bucket tells before then does, so that a change without a bus
+// begins with what others have made of a record: nil is that there is none.
+func (r *records) told(then func(worker.ID, *worker.Spec)) func(worker.ID, *worker.Spec) {
+	return func(id worker.ID, s *worker.Spec) {
+		r.mu.Lock()
+		if old := r.all[id]; old != nil && r.pending[id] == nil {
+			switch {
+			case s == nil, s.RegisteredAt.After(old.RegisteredAt): // it is somebody else's now, if anybody's
+				delete(r.all, id)
+			case s.RegisteredAt.Equal(old.RegisteredAt) && s.Revision > old.Revision:
+				r.all[id] = s
+			}
+		}
+		r.mu.Unlock()
+		then(id, s)
+	}
+}
+
 // waiting is a record that is not in the bucket yet, or nil.
 func (r *records) waiting(id worker.ID) *worker.Spec {
 	r.mu.Lock()
@@ -176,8 +194,8 @@ func (r *records) retry(ctx context.Context) bool {
 		return false
 	}
 	err := r.bucket.Change(ctx, spec.ID, func(old *worker.Spec) (*worker.Spec, error) {
-		if old != nil && old.RegisteredAt.Equal(spec.RegisteredAt) && old.Revision > spec.Revision {
-			return old, nil // somebody has changed it meanwhile
+		if old != nil && (old.RegisteredAt.After(spec.RegisteredAt) || old.RegisteredAt.Equal(spec.RegisteredAt) && old.Revision > spec.Revision) {
+			return old, nil // somebody has changed it meanwhile, or registered it anew
 		}
 		return spec, nil
 	})

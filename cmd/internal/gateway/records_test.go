@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -132,4 +133,35 @@ func TestRecordsWithoutABus(t *testing.T) {
 		t.Fatal(err)
 	}
 	bustest.Await(t, "the removal", func() bool { return slices.Equal(seen.has(), []string{"http://c:1"}) })
+}
+
+// TestRecordsFollowOthers: what others have made of a record is what a change without a
+// bus begins with, and what is put later does not undo it.
+func TestRecordsFollowOthers(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0)
+	id := worker.IDOf("http://a:1")
+	spec := func(revision uint64, after time.Duration) *worker.Spec {
+		return &worker.Spec{ID: id, URL: "http://a:1", Revision: revision, RegisteredAt: at.Add(after)}
+	}
+	for name, tt := range map[string]struct {
+		told *worker.Spec
+		want *worker.Spec
+	}{
+		"changed":           {spec(2, 0), spec(2, 0)},
+		"an older word":     {spec(0, 0), spec(1, 0)},
+		"registered anew":   {spec(0, time.Minute), nil},
+		"removed":           {nil, nil},
+		"a former stay":     {spec(7, -time.Minute), spec(1, 0)},
+		"what was put here": {spec(1, 0), spec(1, 0)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRecords(nil, slog.New(slog.DiscardHandler))
+			r.all[id] = spec(1, 0)
+			passed := false
+			r.told(func(got worker.ID, s *worker.Spec) { passed = got == id && s == tt.told })(id, tt.told)
+			if diff := cmp.Diff(tt.want, r.all[id]); diff != "" || !passed {
+				t.Errorf("passed on: %v, known (-want +got):\n%s", passed, diff)
+			}
+		})
+	}
 }

@@ -63,8 +63,8 @@ func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, 
 			service.Stage{Name: "copy of worker records", Run: func(ctx context.Context) error {
 				// It also puts again what the bucket may lose.
 				return rec.bucket.Watch(ctx, bus.Events[worker.ID, worker.Spec]{
-					Put:    registrar.Heard,
-					Delete: func(id worker.ID) { registrar.Heard(id, nil) },
+					Put:    rec.told(registrar.Heard),
+					Delete: func(id worker.ID) { rec.told(registrar.Heard)(id, nil) },
 					Synced: sync.OnceFunc(func() { close(known) }),
 				})
 			}},
@@ -89,7 +89,7 @@ func hearProcesses(ctx context.Context, conn *bus.Conn, cluster wire.Cluster, le
 			for i := range *m {
 				registrar.Process((*m)[i].Worker, (*m)[i].Epoch, (*m)[i].Process)
 				if (*m)[i].Status == worker.Failed {
-					registrar.Failed((*m)[i].Worker)
+					registrar.Failed((*m)[i].Worker, (*m)[i].Epoch)
 				}
 			}
 		})
