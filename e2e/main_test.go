@@ -5,7 +5,9 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -30,6 +32,9 @@ func TestMain(m *testing.M) { os.Exit(run(m)) }
 // run builds the programs, so that no stale one is tested, and with the race
 // detector if the tests have it.
 func run(m *testing.M) int {
+	if signal.Ignored(syscall.SIGHUP) { // under nohup the programs would ignore it too
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	dir, err := os.MkdirTemp("", "smg-e2e-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

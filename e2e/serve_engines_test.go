@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -171,7 +172,15 @@ func legsOfSim(t *testing.T) {
 
 // sharesAs has engines share requests that are told their parts in the flags of a
 // real one.
+// sideChannels is held by whoever starts vLLM's legs: two at a time would look for the
+// same free ports, from 5600 on.
+var sideChannels sync.Mutex
+
 func sharesAs(t *testing.T, backend string, r roles, args ...string) {
+	if backend == "vllm" {
+		sideChannels.Lock()
+		t.Cleanup(sideChannels.Unlock)
+	}
 	all := []string{
 		"serve", "--backend", backend, "--model", "sim", "--engine-python", interpreter(t),
 		"--prefill-replicas", strconv.Itoa(r.prefill), "--decode-replicas", strconv.Itoa(r.decode),

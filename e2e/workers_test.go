@@ -354,7 +354,7 @@ func TestAddedWorkersOutliveTheBucket(t *testing.T) {
 	n := startNATS(t)
 	engine := simtest.StartN(t, 2, simtest.Config())
 	selectorOn(t, n.url(), "regular", "--policy", "round_robin")
-	g := ingressOn(t, n.url())
+	g := ingressOn(t, n.url(), "--drain-settle-secs", "0")
 	await(t, "the bus", func() bool {
 		return do(t, http.MethodPost, g.url+"/v1/chat/completions", chat).status == http.StatusNotFound
 	})

@@ -125,6 +125,7 @@ func (x *exchange) passOn(rt *route, r *http.Request, why bodyPath) (bodyPath, e
 	}
 	q := &x.query
 	q.route = rt
+	q.model = x.sole() // the only one that it can be for
 	x.srv.gatherHead(x.mode, q, r.Header)
 	defer x.srv.scatter(q)
 	x.attempt, x.last = 1, true

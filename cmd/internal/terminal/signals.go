@@ -67,7 +67,7 @@ func (s *Signals) Code() int {
 // it.
 func (s *Signals) Stop() {
 	signal.Stop(s.ch)
-	signal.Stop(s.broken)
+	defer signal.Stop(s.broken) // nobody may hear the last line either
 	close(s.ch)
 	s.cancel()
 	s.mu.Lock()
