@@ -46,6 +46,14 @@ func TestGateway(t *testing.T) {
 		if e.requests() != 0 {
 			t.Error("a worker was asked")
 		}
+		g.fleet.workers[2].Spec.Models = []worker.Model{{ID: "new"}}
+		if r := g.do(get("/v1/models")); r.body != want {
+			t.Errorf("the page is made anew although nobody has come or gone: %s", r.body)
+		}
+		g.fleet.generation.Add(1)
+		if r := g.do(get("/v1/models")); !strings.Contains(r.body, `"new"`) || strings.Contains(r.body, `"other"`) {
+			t.Errorf("of another generation: %s", r.body)
+		}
 		if r := start(t, nil).do(get("/v1/models")); r.status != 503 || r.body != "No models available" || !strings.HasPrefix(r.header.Get("Content-Type"), "text/plain") {
 			t.Errorf("empty: %d %q", r.status, r.body)
 		}

@@ -38,8 +38,11 @@ type Dispatcher interface {
 
 // Fleet is what the information routes show. Its answers are snapshots.
 type Fleet interface {
-	// Workers is everybody who is registered, in order.
+	// Workers is everybody who is registered, in order. The list is the caller's own.
 	Workers() []*worker.Worker
+	// Models are the ids of all models that workers bring, each once, in the order of
+	// workers. They are the same as long as the generation is; nobody modifies them.
+	Models() (ids []string, generation uint64)
 	// Lookup is a worker as it is known now, or nil.
 	Lookup(id worker.ID) *worker.Worker
 	// Active is the number of this ingress's own calls in flight at a worker.

@@ -183,10 +183,23 @@ type fakeFleet struct {
 	aliases   map[string]string
 	roles     worker.Roles
 	elsewhere sync.Map // IDs of workers that do not serve what they are asked for
+
+	generation atomic.Uint64 // of the models
 }
 
-func (f *fakeFleet) Workers() []*worker.Worker { return f.workers }
+func (f *fakeFleet) Workers() []*worker.Worker { return slices.Clone(f.workers) }
 func (f *fakeFleet) Active(worker.ID) int      { return f.selector.active() }
+
+func (f *fakeFleet) Models() (ids []string, generation uint64) {
+	for _, w := range f.workers {
+		for _, m := range w.Spec.Models {
+			if !slices.Contains(ids, m.ID) {
+				ids = append(ids, m.ID)
+			}
+		}
+	}
+	return ids, f.generation.Load()
+}
 
 func (f *fakeFleet) Lookup(id worker.ID) *worker.Worker {
 	for _, w := range f.workers {

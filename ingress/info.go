@@ -63,32 +63,53 @@ type modelCard struct {
 	OwnedBy string `json:"owned_by"`
 }
 
+// modelPage is the list of models at one generation of the fleet.
+type modelPage struct {
+	generation uint64
+	body       []byte
+}
+
 // models lists what the registered workers serve, each id once, in the order of
-// registration. No worker is asked.
+// registration. No worker is asked. The page is made once for a generation of the fleet:
+// anybody may ask for it.
 func (s *Server) models(w http.ResponseWriter, _ *http.Request) {
-	list := modelList{Object: "list"}
-	seen := map[string]bool{}
-	for _, m := range s.fleet.Workers() {
-		for _, model := range m.Spec.Models {
-			if !seen[model.ID] {
-				seen[model.ID] = true
-				list.Data = append(list.Data, modelCard{ID: model.ID, Object: "model", OwnedBy: "self_hosted"})
-			}
-		}
-	}
-	if len(list.Data) == 0 {
+	ids, generation := s.fleet.Models()
+	if len(ids) == 0 {
 		(&problem{status: http.StatusServiceUnavailable, form: text, message: "No models available"}).write(w)
 		return
 	}
-	writeJSON(w, http.StatusOK, list)
+	page := s.modelPage.Load()
+	if page == nil || page.generation != generation {
+		list := modelList{Object: "list", Data: make([]modelCard, len(ids))}
+		for i, id := range ids {
+			list.Data[i] = modelCard{ID: id, Object: "model", OwnedBy: "self_hosted"}
+		}
+		b, err := json.Marshal(list)
+		if err != nil { // strings always marshal
+			unwritable(w, err)
+			return
+		}
+		page = &modelPage{generation, b}
+		s.modelPage.Store(page)
+	}
+	writePage(w, http.StatusOK, page.body)
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
 	if err != nil { // the types above always marshal, but for a cost of NaN
-		gatewayProblem(http.StatusInternalServerError, "internal_error", "the answer could not be written: %v", err).write(w)
+		unwritable(w, err)
 		return
 	}
+	writePage(w, status, b)
+}
+
+func unwritable(w http.ResponseWriter, err error) {
+	gatewayProblem(http.StatusInternalServerError, "internal_error", "the answer could not be written: %v", err).write(w)
+}
+
+// writePage answers with JSON.
+func writePage(w http.ResponseWriter, status int, b []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(b)))
 	w.WriteHeader(status)

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -18,8 +19,8 @@ type loadsCard struct {
 
 // rankCard is one rank; what its engine does not report is absent.
 type rankCard struct {
-	Worker     string `json:"worker"`
-	WorkerType string `json:"worker_type"`
+	Worker     string `json:"worker,omitempty"`
+	WorkerType string `json:"worker_type,omitempty"`
 	Rank       int    `json:"dp_rank"`
 
 	Running       *float64 `json:"num_running_reqs,omitempty"`
@@ -76,12 +77,7 @@ func (s *Server) loads(x *exchange, r *http.Request) error {
 	forsake(x.w, r)
 	x.watch.begin(taking)
 	want := r.URL.Query().Get("model")
-	known := map[worker.ID][]worker.RankLoad{}
-	if s.reported != nil {
-		for _, l := range s.reported(&x.ctx) {
-			known[l.Worker] = l.Ranks
-		}
-	}
+	known := s.rankLoads(&x.ctx)
 	card := loadsCard{Timestamp: s.now().UTC().Format(time.RFC3339), Version: "smg-" + s.cfg.Version, Loads: []rankCard{}}
 	for _, m := range s.fleet.Workers() {
 		if want != "" && !serves(m.Spec, want) {
@@ -89,7 +85,9 @@ func (s *Server) loads(x *exchange, r *http.Request) error {
 		}
 		ranks := known[m.Spec.ID]
 		for i := range ranks {
-			card.Loads = append(card.Loads, cardOfRank(m.Spec, &ranks[i]))
+			c := cardOfRank(&ranks[i])
+			c.Worker, c.WorkerType = m.Spec.URL, m.Spec.Leg.String()
+			card.Loads = append(card.Loads, c)
 		}
 	}
 	card.Ranks, card.Aggregate = len(card.Loads), aggregate(card.Loads)
@@ -97,10 +95,41 @@ func (s *Server) loads(x *exchange, r *http.Request) error {
 	return nil
 }
 
-func cardOfRank(s *worker.Spec, r *worker.RankLoad) rankCard {
+// rankLoads is what engines report, by worker. Replicas are asked together, for all
+// workers.
+func (s *Server) rankLoads(ctx context.Context) map[worker.ID][]worker.RankLoad {
+	if s.reported == nil {
+		return nil
+	}
+	all := s.reported(ctx)
+	known := make(map[worker.ID][]worker.RankLoad, len(all))
+	for _, l := range all {
+		known[l.Worker] = l.Ranks
+	}
+	return known
+}
+
+// engineLoadCard is what one worker's engine reports, as engines tell it themselves.
+type engineLoadCard struct {
+	Ranks int        `json:"dp_rank_count"`
+	Loads []rankCard `json:"loads"`
+}
+
+// engineLoad is nil where nothing is reported that holds.
+func engineLoad(ranks []worker.RankLoad) *engineLoadCard {
+	if len(ranks) == 0 {
+		return nil
+	}
+	c := &engineLoadCard{Ranks: len(ranks), Loads: make([]rankCard, len(ranks))}
+	for i := range ranks {
+		c.Loads[i] = cardOfRank(&ranks[i])
+	}
+	return c
+}
+
+func cardOfRank(r *worker.RankLoad) rankCard {
 	c := rankCard{
-		Worker: s.URL, WorkerType: s.Leg.String(), Rank: r.Rank,
-		Running: r.Running, Waiting: r.Waiting, Total: r.Total, WaitingTokens: r.WaitingUncachedTokens,
+		Rank: r.Rank, Running: r.Running, Waiting: r.Waiting, Total: r.Total, WaitingTokens: r.WaitingUncachedTokens,
 		UsedTokens: r.UsedTokens, MaxTokens: r.MaxTokens, MaxRunning: r.MaxRunning,
 		TokenUsage: r.TokenUsage, Throughput: r.Throughput, CacheHitRate: r.CacheHitRate, Utilization: r.Utilization,
 		Mode: r.Mode, TransferLatency: r.TransferLatency, TransferSpeed: r.TransferSpeed,

@@ -2,6 +2,8 @@ package ingress
 
 import (
 	"context"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -47,6 +49,30 @@ func TestGatewayInfo(t *testing.T) {
 			t.Errorf("of no model (-want +got):\n%s", d)
 		}
 		if r := start(t, nil).do(get("/loads")); r.status != 200 {
+			t.Errorf("where nobody knows: %d %s", r.status, r.body)
+		}
+	})
+
+	// Of a list all workers are asked about in one question.
+	t.Run("10_workers_show_the_load_of_their_engines", func(t *testing.T) {
+		var asked atomic.Int32
+		g := start(t, []string{"http://a:1", "http://b:1"}, withDeps(func(d *Deps) {
+			d.Loads = func(context.Context) []worker.Loads {
+				asked.Add(1)
+				return []worker.Loads{{Worker: worker.IDOf("http://a:1"), Ranks: []worker.RankLoad{{Running: new(3.0), Mode: "decode"}, {Rank: 1, WeightGB: new(1.5)}}}}
+			}
+		}))
+		const want = `"engine_load":{"dp_rank_count":2,"loads":[{"dp_rank":0,"num_running_reqs":3,"disagg_mode":"decode"},{"dp_rank":1,"memory":{"weight_gb":1.5}}]}`
+		r := g.do(get("/workers"))
+		if r.status != 200 || strings.Count(r.body, "engine_load") != 1 || !strings.Contains(r.body, want) || asked.Load() != 1 {
+			t.Errorf("%d after %d questions: %s, want one with %s", r.status, asked.Load(), r.body, want)
+		}
+		for url, shown := range map[string]bool{"http://a:1": true, "http://b:1": false} {
+			if r := g.do(get("/workers/" + worker.IDOf(url).String())); r.status != 200 || strings.Contains(r.body, want) != shown {
+				t.Errorf("%s: %d %s", url, r.status, r.body)
+			}
+		}
+		if r := start(t, []string{"http://a:1"}).do(get("/workers")); r.status != 200 || strings.Contains(r.body, "engine_load") {
 			t.Errorf("where nobody knows: %d %s", r.status, r.body)
 		}
 	})

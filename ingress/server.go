@@ -89,6 +89,7 @@ type Server struct {
 	hurryOnce  sync.Once
 	scrapes    chan struct{}                        // holds the pages of engines' metrics that are being made
 	reported   func(context.Context) []worker.Loads // nil: nobody knows
+	modelPage  atomic.Pointer[modelPage]            // as it was shown last
 }
 
 // New is a server that does nothing yet. See [Server.Run].

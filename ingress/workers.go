@@ -48,6 +48,7 @@ type workerCard struct {
 	Status          string            `json:"status"`
 	Load            int               `json:"load"`
 	HTTP2           bool              `json:"http2"`
+	EngineLoad      *engineLoadCard   `json:"engine_load,omitempty"`
 	Overload        *overloadCard     `json:"overload,omitempty"`
 	LoadInterval    float64           `json:"load_monitor_interval_secs,omitempty"`
 	Job             *jobCard          `json:"job_status,omitempty"`
@@ -65,13 +66,15 @@ type workerModel struct {
 
 // workers lists who is registered. A query model=m keeps those that serve m by id
 // or alias, and those with no model list.
-func (s *Server) workers(w http.ResponseWriter, r *http.Request) {
+func (s *Server) workers(x *exchange, r *http.Request) error {
+	forsake(x.w, r)
 	want := r.URL.Query().Get("model")
 	id, ok := s.fleet.Canonical(want)
 	if !ok {
 		id = want
 	}
 	list := workerList{Workers: []workerCard{}}
+	loads := s.rankLoads(&x.ctx)
 	fleet := s.fleet.Workers()
 	wrong := remarks(fleet)
 	for _, m := range fleet {
@@ -88,11 +91,13 @@ func (s *Server) workers(w http.ResponseWriter, r *http.Request) {
 		case worker.Encode: // counted in the total alone
 		}
 		c := card(m, s.fleet.Active(m.Spec.ID))
-		c.Remarks = wrong[m.Spec.ID]
+		c.Remarks, c.EngineLoad = wrong[m.Spec.ID], engineLoad(loads[m.Spec.ID])
 		list.Workers = append(list.Workers, c)
 	}
 	list.Total = len(list.Workers)
-	writeJSON(w, http.StatusOK, list)
+	x.watch.begin(taking)
+	writeJSON(x.w, http.StatusOK, list)
+	return nil
 }
 
 // remarks is what looks wrong with workers that share requests.
@@ -164,11 +169,11 @@ func cardOfJob(j bootstrap.Job) *jobCard {
 }
 
 // worker shows one worker, or what is known of one that is being registered.
-func (s *Server) worker(w http.ResponseWriter, r *http.Request) {
+func (s *Server) worker(x *exchange, r *http.Request) error {
+	forsake(x.w, r)
 	id, p := workerOf(r)
 	if p != nil {
-		p.write(w)
-		return
+		return p
 	}
 	// In this order: a registration that has ended since is in the fleet by now.
 	job, registering := s.registrar.Job(id)
@@ -181,15 +186,17 @@ func (s *Server) worker(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case known >= 0:
 		c = card(fleet[known], s.fleet.Active(id))
-		c.Remarks = remarks(fleet)[fleet[known].Spec.ID]
+		of := fleet[known].Spec.ID
+		c.Remarks, c.EngineLoad = remarks(fleet)[of], engineLoad(s.rankLoads(&x.ctx)[of])
 	case registering:
 		c = card(&worker.Worker{Spec: job.Worker}, 0)
 	default:
-		unknownWorker(id).write(w)
-		return
+		return unknownWorker(id)
 	}
 	if registering {
 		c.Job = cardOfJob(job)
 	}
-	writeJSON(w, http.StatusOK, c)
+	x.watch.begin(taking)
+	writeJSON(x.w, http.StatusOK, c)
+	return nil
 }

@@ -17,10 +17,11 @@ type poolKey struct {
 const maxEarly = 1 << 14
 
 // cell is a registered worker as it is known now: what its pools share. Another spec
-// of the worker has another cell. It is guarded by Registry.mu.
+// of the worker has another cell. It is guarded by Registry.mu, but for shown.
 type cell struct {
 	now   *Worker
-	pools []*Pool // that it belongs to
+	shown atomic.Pointer[Worker] // now, for those who do not hold the lock
+	pools []*Pool                // that it belongs to
 }
 
 // Registry is who exists, in one order, and the pools they form. Specs and
@@ -37,6 +38,9 @@ type Registry struct {
 	pools  atomic.Pointer[map[poolKey]*Pool]
 	names  aliases
 	vetoed atomic.Int64 // workers that are, to know without the lock that nobody is
+
+	listed     atomic.Pointer[roster] // of some generation
+	generation atomic.Uint64          // of who is registered; it rises under mu
 
 	mu      sync.Mutex
 	workers map[ID]*cell
@@ -75,7 +79,7 @@ func (r *Registry) Put(specs ...*Spec) {
 		if old == nil || old.now.Spec.RegisteredAt.Equal(s.RegisteredAt) { // else its process is not yet heard of
 			w.Spec = w.Record.addressed(s)
 		}
-		c := &cell{now: w}
+		c := newCell(w)
 		r.hold(s.ID, c)
 		if i, twice := seen[s.ID]; twice {
 			changes[i].now = c
@@ -165,7 +169,7 @@ func (r *Registry) turn(c *cell, rec Record) {
 	w := &Worker{Spec: rec.addressed(old.Spec), Record: rec, Load: old.Load}
 	r.count(old, -1)
 	r.count(w, 1)
-	c.now = w
+	c.know(w)
 	if old.Record.Report != rec.Report {
 		w.Load.told(rec.Report)
 		for _, p := range c.pools {
@@ -234,18 +238,6 @@ func (r *Registry) Lookup(id ID) *Worker {
 		return c.now
 	}
 	return nil
-}
-
-// Workers is everybody who is registered, in order.
-func (r *Registry) Workers() []*Worker {
-	r.mu.Lock()
-	ws := make([]*Worker, 0, len(r.workers))
-	for _, c := range r.workers {
-		ws = append(ws, c.now)
-	}
-	r.mu.Unlock()
-	slices.SortFunc(ws, func(a, b *Worker) int { return a.Spec.Compare(b.Spec) })
-	return ws
 }
 
 // Pool is the pool of a model (an id or an alias) on a leg, or of the whole leg

@@ -29,6 +29,7 @@ func (r *Registry) Overloaded(id ID) bool {
 
 // hold sets what is held of a worker, nil to forget it. r.mu is held.
 func (r *Registry) hold(id ID, c *cell) {
+	r.generation.Add(1)
 	if old := r.workers[id]; old != nil {
 		r.count(old.now, -1)
 	}

@@ -32,26 +32,29 @@ func (c *Client) subscribe(subs *bus.Subscriptions) error {
 		})
 		bus.Join(subs, c.bus, c.cfg.Cluster.Loads(leg, c.cfg.Incarnation), c.loads.hear)
 		bus.Join(subs, c.bus, c.cfg.Cluster.Snapshot(leg), func(ask *wire.Snapshot) { c.onSnapshot(leg, ask) })
-		bus.Join(subs, c.bus, c.cfg.Cluster.Beat(worker.Leg(i)), func(b *wire.Beat) {
-			if len(b.Policies) > 0 {
-				l.policy.Store(b.Policies[0].Name)
-				reads := wire.Reads(0)
-				for _, p := range b.Policies {
-					reads |= p.Reads
-				}
-				l.reads.Store(uint32(reads))
-			}
-			l.newcomers.hear(b.Replica, c.now())
-			if l.ranking.Apply(worker.ReplicaBeat{Replica: b.Replica, Ready: b.Ready, Draining: b.Draining}, c.now()) {
-				l.forget()
-			}
-			if !c.hasHeard() {
-				c.change()
-			}
-		})
+		bus.Join(subs, c.bus, c.cfg.Cluster.Beat(leg), func(b *wire.Beat) { c.onBeat(l, b) })
 	}
 	bus.JoinReplies(subs, c.bus, c.inbox, c.onReply, c.onNobody)
 	return subs.Err()
+}
+
+// onBeat ranks a replica of a leg, and notes what it reads of requests.
+func (c *Client) onBeat(l *leg, b *wire.Beat) {
+	if len(b.Policies) > 0 {
+		l.policy.Store(b.Policies[0].Name)
+		reads := wire.Reads(0)
+		for _, p := range b.Policies {
+			reads |= p.Reads
+		}
+		l.reads.Store(uint32(reads))
+	}
+	l.newcomers.hear(b.Replica, c.now())
+	if l.ranking.Apply(worker.ReplicaBeat{Replica: b.Replica, Ready: b.Ready, Draining: b.Draining}, c.now()) {
+		l.forget()
+	}
+	if !c.hasHeard() {
+		c.change()
+	}
 }
 
 // onState installs what keepers say, or others who have heard them. A keeper that has
@@ -253,6 +256,10 @@ func (c *Client) Readiness() (ready bool, healthy, total int) {
 
 // Workers is everybody who is registered, in order.
 func (c *Client) Workers() []*worker.Worker { return c.registry.Workers() }
+
+// Models are the ids of all models that workers bring, as [worker.Registry.Models] has
+// them.
+func (c *Client) Models() (ids []string, generation uint64) { return c.registry.Models() }
 
 // Lookup is a worker as this copy knows it, or nil.
 func (c *Client) Lookup(id worker.ID) *worker.Worker { return c.registry.Lookup(id) }

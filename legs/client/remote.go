@@ -211,10 +211,11 @@ func (w *waiting) close(id worker.LeaseID, one *wait, gone func(*call)) {
 }
 
 // onReply hands an answer to the select that waits for it. A worker that was
-// granted to nobody any more is given back.
+// granted to nobody any more is given back. One that is about somebody else's lease is
+// dropped: its end, among those of the own ones, would make them unsendable.
 func (c *Client) onReply(r *wire.Reply) {
 	l := c.legs[r.Lease.Leg]
-	if l == nil {
+	if l == nil || r.Lease.Incarnation != c.cfg.Incarnation {
 		return
 	}
 	by, late := c.waiting.answered(r)

@@ -75,7 +75,7 @@ func registered(t *testing.T, conn *bus.Conn, cluster wire.Cluster, n int) {
 	}
 }
 
-func testCluster(t *testing.T) wire.Cluster {
+func testCluster(t testing.TB) wire.Cluster {
 	t.Helper()
 	cluster, err := wire.ParseCluster("test")
 	if err != nil {
