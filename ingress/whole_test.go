@@ -150,12 +150,12 @@ func TestGathered(t *testing.T) {
 	}{
 		{"in one piece", pieces{left: []string{"all"}}, -1, 0, 3, nil},
 		{"in pieces", pieces{left: []string{"a", big[:200_000], "c"}}, -1, 1 << 30, 200_002, nil},
-		{"of a length", pieces{left: []string{"a", "b", "c"}}, 3, 3 + growBy, 3, nil},
+		{"of a length", pieces{left: []string{"a", "b", "c"}}, 3, 3 + readStep, 3, nil},
 		{"breaks off", pieces{left: []string{"a", "b"}, err: boom}, -1, 1 << 30, 2, boom},
 		{"enough", pieces{left: []string{"a", big, "c"}}, -1, 1 << 30, maxWhole, nil},
 		{"too long by its length", pieces{left: []string{"a", "b"}}, maxWhole + 1, 1 << 30, 1, nil},
 		{"no memory", pieces{left: []string{"a", "b"}}, -1, 10, 1, nil},
-		{"no more memory", pieces{left: []string{"a", big[:70_000], "c"}}, -1, growBy + 10, 70_001, nil},
+		{"no more memory", pieces{left: []string{"a", big[:70_000], "c"}}, -1, readStep + 10, 70_001, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var b buffers
