@@ -163,20 +163,7 @@ func TestGatewayClients(t *testing.T) {
 	t.Run("70_http2_1000_streams", func(t *testing.T) {
 		t.Parallel()
 		const streams = 1000
-		var arrived sync.WaitGroup
-		arrived.Add(streams)
-		url := engineAt(t, func(nc net.Conn, br *bufio.Reader) {
-			r, err := http.ReadRequest(br)
-			if err != nil {
-				return
-			}
-			if _, err = io.Copy(io.Discard, r.Body); err != nil {
-				return
-			}
-			arrived.Done()
-			arrived.Wait() // all are in flight at once
-			_, _ = io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
-		})
+		url := gathers(t, streams)
 		g := start(t, []string{url})
 		h := g.http2()
 		resp, err := h.post(t.Context(), g.url+"/nothing", "") // or the client dials once for each

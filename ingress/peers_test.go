@@ -25,6 +25,25 @@ func engineAt(tb testing.TB, handle func(net.Conn, *bufio.Reader)) (url string) 
 	return enginetest.Serve(tb, func(nc net.Conn) { handle(nc, bufio.NewReader(nc)) })
 }
 
+// gathers is an engine that answers ok once it has so many requests in flight.
+func gathers(tb testing.TB, requests int) (url string) {
+	tb.Helper()
+	var arrived sync.WaitGroup
+	arrived.Add(requests)
+	return engineAt(tb, func(nc net.Conn, br *bufio.Reader) {
+		r, err := http.ReadRequest(br)
+		if err != nil {
+			return
+		}
+		if _, err = io.Copy(io.Discard, r.Body); err != nil {
+			return
+		}
+		arrived.Done()
+		arrived.Wait()
+		_, _ = io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
+	})
+}
+
 // seen is a request as an engine got it.
 type seen struct {
 	head   http.Header

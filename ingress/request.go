@@ -47,12 +47,12 @@ func (x *exchange) read(rt *route, r *http.Request) (b []byte, held int64, err e
 	if most < 0 {
 		most = limit + 1
 	} else if most > x.srv.buffers.left.Load() {
-		return refuse(exhaustedBudget()) // before a byte of it is read
+		return refuse(exhaustedBudget("request bodies")) // before a byte of it is read
 	}
 	room := min(growBy, most)
 	for {
 		if !x.srv.buffers.reserve(room) {
-			return refuse(exhaustedBudget())
+			return refuse(exhaustedBudget("request bodies"))
 		}
 		held += room
 		larger := append(x.srv.buffers.get(held), b...)
@@ -71,10 +71,10 @@ func (x *exchange) read(rt *route, r *http.Request) (b []byte, held int64, err e
 	}
 }
 
-// exhaustedBudget refuses a body for which there is no memory.
-func exhaustedBudget() *problem {
+// exhaustedBudget refuses one of such bodies for which there is no memory.
+func exhaustedBudget(of string) *problem {
 	return gatewayProblem(http.StatusServiceUnavailable, "buffer_budget_exhausted",
-		"the memory for request bodies is used up (--max-buffered-bytes-total): try again later")
+		"the memory for %s is used up (--max-buffered-bytes-total): try again later", of)
 }
 
 // forsakenFor is how long a client may take to send a body that nobody reads.

@@ -153,7 +153,7 @@ func (x *exchange) gatherPart(ctx context.Context, c *call, q request, j *joiner
 	j.held.Add(held)
 	if errors.Is(err, errNoRoom) {
 		c.end(worker.Neutral, false)
-		return gatewayProblem(http.StatusServiceUnavailable, "buffer_budget_exhausted", "the memory for answers is used up (--max-buffered-bytes-total): try again later")
+		return exhaustedBudget("answers")
 	}
 	if err != nil && !errors.Is(err, errAnswerTooLarge) {
 		return x.broken(c, false, err)

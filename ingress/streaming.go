@@ -81,7 +81,7 @@ func (u *upload) gather(n int64) (held int64, err error) {
 	if !b.reserve(n) {
 		u.partial()
 		forsake(u.x.w, u.r)
-		return 0, exhaustedBudget()
+		return 0, exhaustedBudget("request bodies")
 	}
 	const frame = "\r\n0\r\n\r\n"
 	buf := fmt.Appendf(b.get(n+int64(len(frame))+8), "%x\r\n", n)

@@ -2,9 +2,7 @@ package legs
 
 import (
 	"bytes"
-	"encoding/binary"
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,27 +28,6 @@ const (
 
 	ofAnswer byte = 0x80
 )
-
-// pack appends a message as the fuzzer has it: what it is, how long it is, and itself.
-func pack[T any](tb testing.TB, input []byte, kind byte, appendTo func([]byte, *T) ([]byte, error), m *T) []byte {
-	tb.Helper()
-	data, err := appendTo(nil, m)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	input = binary.BigEndian.AppendUint16(append(slices.Clip(input), kind), uint16(len(data)))
-	return append(input, data...)
-}
-
-// unpack takes the first message off an input.
-func unpack(input []byte) (kind byte, data, rest []byte, ok bool) {
-	if len(input) < 3 {
-		return 0, nil, nil, false
-	}
-	kind, input = input[0], input[1:]
-	n := min(int(binary.BigEndian.Uint16(input)), len(input)-2)
-	return kind, input[2 : 2+n], input[2+n:], true
-}
 
 // hear is what a service does with a message that it can read. The answer to a select
 // must be one that can be sent.
@@ -95,11 +72,11 @@ func FuzzHandlers(f *testing.F) {
 		Worker: w.ID, Epoch: 5, Term: 7, Keeper: 99, Seq: 1, Status: worker.Ready, BreakerSince: now.Add(-time.Minute),
 		Report: &worker.Report{Queued: 17, Waiting: 3, PolledAt: now.Add(-time.Second), GoodFor: time.Minute},
 	}
-	ready := pack(f, nil, theRecords, wire.AppendRecords, &wire.RecordsOf([]worker.Record{record}, now)[0])
+	ready := bustest.Pack(f, nil, theRecords, wire.AppendRecords, &wire.RecordsOf([]worker.Record{record}, now)[0])
 	ask := func(input []byte, change func(*wire.Select)) []byte {
 		a := wire.Select{Lease: worker.LeaseID{Incarnation: 5, Plan: 1}, Model: "m", Text: "hello", Chars: 5}
 		change(&a)
-		return pack(f, input, aSelect, wire.AppendSelect, &a)
+		return bustest.Pack(f, input, aSelect, wire.AppendSelect, &a)
 	}
 	lease := worker.Lease{ID: worker.LeaseID{Incarnation: 5, Plan: 1}, Worker: w.ID, Tokens: 100}
 	batch := worker.Batch{Ingress: "i", Incarnation: 5, Seq: 1, Entries: []worker.Entry{
@@ -112,20 +89,20 @@ func FuzzHandlers(f *testing.F) {
 		p := uint8(i)
 		picked := ask(ready, func(*wire.Select) {})
 		f.Add(p, picked)
-		f.Add(p, pack(f, pack(f, picked, aBatch, wire.AppendBatch, &batch), aBatch, wire.AppendBatch, &beat))
+		f.Add(p, bustest.Pack(f, bustest.Pack(f, picked, aBatch, wire.AppendBatch, &batch), aBatch, wire.AppendBatch, &beat))
 		waits := picked
 		for plan := range uint64(4) { // of which two have room
 			waits = ask(waits, func(a *wire.Select) { a.Lease.Plan, a.Wait, a.Priority = 10+plan, time.Minute, int(plan) })
 		}
-		f.Add(p, pack(f, waits, aBatch, wire.AppendBatch, &batch))
+		f.Add(p, bustest.Pack(f, waits, aBatch, wire.AppendBatch, &batch))
 		f.Add(p, ask(ready, func(a *wire.Select) {
 			a.Text, a.Chars, a.TokenIDs, a.Tokens = "", 0, []uint32{1, 2, 3}, 3
 			a.Target, a.Keys.Header = "1", worker.HashKey("k")
 		}))
 	}
-	f.Add(uint8(0), pack(f, ready, aQuestion, wire.AppendSnapshot, &wire.Snapshot{Asker: 9, Stage: worker.RecallAll}))
-	f.Add(uint8(0), pack(f, ready, aLoadsQuestion, wire.AppendLoadsAsk, &wire.LoadsAsk{Asker: 9, Question: 1}))
-	f.Add(uint8(0), pack(f, ready, aBeat, wire.AppendBeat, &wire.Beat{
+	f.Add(uint8(0), bustest.Pack(f, ready, aQuestion, wire.AppendSnapshot, &wire.Snapshot{Asker: 9, Stage: worker.RecallAll}))
+	f.Add(uint8(0), bustest.Pack(f, ready, aLoadsQuestion, wire.AppendLoadsAsk, &wire.LoadsAsk{Asker: 9, Question: 1}))
+	f.Add(uint8(0), bustest.Pack(f, ready, aBeat, wire.AppendBeat, &wire.Beat{
 		Replica: 8, Leg: worker.Regular, Ready: true, Build: "b", Versions: []uint32{1}, Policies: []wire.PolicyUse{{Name: "random"}},
 	}))
 
@@ -154,7 +131,7 @@ func FuzzHandlers(f *testing.F) {
 		go func() {
 			defer close(done)
 			for range 256 {
-				kind, data, rest, ok := unpack(input)
+				kind, data, rest, ok := bustest.Unpack(input)
 				if !ok {
 					break
 				}

@@ -2,7 +2,6 @@ package client
 
 import (
 	"bytes"
-	"encoding/binary"
 	"log/slog"
 	"slices"
 	"strings"
@@ -29,27 +28,6 @@ const (
 
 	ofDecode byte = 0x80
 )
-
-// pack appends a message as the fuzzer has it: what it is, how long it is, and itself.
-func pack[T any](tb testing.TB, input []byte, kind byte, appendTo func([]byte, *T) ([]byte, error), m *T) []byte {
-	tb.Helper()
-	data, err := appendTo(nil, m)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	input = binary.BigEndian.AppendUint16(append(slices.Clip(input), kind), uint16(len(data)))
-	return append(input, data...)
-}
-
-// unpack takes the first message off an input.
-func unpack(input []byte) (kind byte, data, rest []byte, ok bool) {
-	if len(input) < 3 {
-		return 0, nil, nil, false
-	}
-	kind, input = input[0], input[1:]
-	n := min(int(binary.BigEndian.Uint16(input)), len(input)-2)
-	return kind, input[2 : 2+n], input[2+n:], true
-}
 
 // hear is what a client does with a message that it can read.
 func (c *Client) hear(kind byte, data []byte) {
@@ -95,13 +73,13 @@ func FuzzReplies(f *testing.F) {
 	ready := said(1, 3)
 	ready.Breaker, ready.Overloaded, ready.BreakerSince = worker.Closed, false, now
 	ready.Report = &worker.Report{Queued: 1, PolledAt: now.Add(-time.Second), GoodFor: time.Minute}
-	known := pack(f, nil, aSpec, wire.AppendSpec, spec(1))
-	known = pack(f, known, theRecords, wire.AppendRecords, &wire.RecordsOf([]worker.Record{ready}, now)[0])
-	beat := pack(f, known, aBeat, wire.AppendBeat, &wire.Beat{
+	known := bustest.Pack(f, nil, aSpec, wire.AppendSpec, spec(1))
+	known = bustest.Pack(f, known, theRecords, wire.AppendRecords, &wire.RecordsOf([]worker.Record{ready}, now)[0])
+	beat := bustest.Pack(f, known, aBeat, wire.AppendBeat, &wire.Beat{
 		Replica: 101, Leg: worker.Regular, Ready: true, Build: "b", Versions: []uint32{1},
 		Policies: []wire.PolicyUse{{Name: "consistent_hashing", Reads: wire.ReadsKey}}, Models: []string{"m"},
 	})
-	reply := func(input []byte, r wire.Reply) []byte { return pack(f, input, aReply, wire.AppendReply, &r) }
+	reply := func(input []byte, r wire.Reply) []byte { return bustest.Pack(f, input, aReply, wire.AppendReply, &r) }
 	pick := wire.Pick{Worker: spec(1), Policy: "p", Tokens: 7}
 	f.Add(known)
 	f.Add(reply(beat, wire.Reply{Lease: lease, Replica: 101, Pick: pick}))
@@ -109,8 +87,8 @@ func FuzzReplies(f *testing.F) {
 	f.Add(reply(reply(reply(reply(beat, queued), queued), wire.Reply{Lease: lease, Replica: 101, Pick: pick}), wire.Reply{Lease: lease, Replica: 102, Pick: pick}))
 	f.Add(reply(reply(nil, wire.Reply{Lease: lease, Replica: 102, Err: &wire.Error{Code: wire.CodeNotReady, Message: "no"}}), wire.Reply{Lease: worker.LeaseID{Incarnation: 5, Plan: 9}, Replica: 3, Pick: pick}))
 	f.Add(reply(nil, wire.Reply{Lease: worker.LeaseID{Incarnation: 6, Plan: 1}, Replica: 101, Pick: pick})) // somebody else's
-	f.Add(pack(f, beat, aQuestion, wire.AppendSnapshot, &wire.Snapshot{Asker: 9, Stage: worker.RecallAll}))
-	f.Add(pack(f, nil, theLoads, wire.AppendLoads, &wire.Loads{Question: 1, Replica: 101, Last: true, Workers: []worker.Loads{loadOf(1), loadOf(1)}}))
+	f.Add(bustest.Pack(f, beat, aQuestion, wire.AppendSnapshot, &wire.Snapshot{Asker: 9, Stage: worker.RecallAll}))
+	f.Add(bustest.Pack(f, nil, theLoads, wire.AppendLoads, &wire.Loads{Question: 1, Replica: 101, Last: true, Workers: []worker.Loads{loadOf(1), loadOf(1)}}))
 
 	conn := bustest.Start(f)
 	cluster := testCluster(f)
@@ -140,7 +118,7 @@ func FuzzReplies(f *testing.F) {
 		go func() {
 			defer close(done)
 			for range 256 {
-				kind, data, rest, ok := unpack(input)
+				kind, data, rest, ok := bustest.Unpack(input)
 				if !ok {
 					break
 				}

@@ -65,15 +65,18 @@ func firstVariable(names []string, lookup func(string) (string, bool)) (name, va
 // there is not. A flag of another command is fine: services may share a file of
 // variables.
 func unknownVariables(names []string) (warnings []string) {
+	names = slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { return !strings.HasPrefix(name, flagPrefix) })
+	if len(names) == 0 {
+		return nil
+	}
 	var known []string
 	for _, d := range Table() {
 		if name := d.FlagEnv(); !slices.Contains(known, name) { // a flag may have a row for each command
 			known = append(known, name)
 		}
 	}
-	slices.Sort(names)
 	for _, name := range names {
-		if !strings.HasPrefix(name, flagPrefix) || slices.Contains(known, name) {
+		if slices.Contains(known, name) {
 			continue
 		}
 		warnings = append(warnings, fmt.Sprintf("variable %s sets nothing: %s", name,

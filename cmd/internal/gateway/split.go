@@ -62,9 +62,10 @@ func (g *Gateway) split(server Server) func(*bus.Conn) ([]service.Stage, fleet, 
 			service.Stage{Name: "worker records", Run: rec.run},
 			service.Stage{Name: "copy of worker records", Run: func(ctx context.Context) error {
 				// It also puts again what the bucket may lose.
+				heard := rec.told(registrar.Heard)
 				return rec.bucket.Watch(ctx, bus.Events[worker.ID, worker.Spec]{
-					Put:    rec.told(registrar.Heard),
-					Delete: func(id worker.ID) { rec.told(registrar.Heard)(id, nil) },
+					Put:    heard,
+					Delete: func(id worker.ID) { heard(id, nil) },
 					Synced: sync.OnceFunc(func() { close(known) }),
 				})
 			}},
