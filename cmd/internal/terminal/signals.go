@@ -17,7 +17,7 @@ type Signals struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	ch     chan os.Signal
-	broken chan os.Signal
+	done   chan struct{} // closed by Stop
 	log    *slog.Logger
 
 	mu     sync.Mutex
@@ -26,19 +26,19 @@ type Signals struct {
 	third  []func()
 }
 
-// WatchSignals takes the signals over until Stop is called. A terminal that ends is
+// WatchSignals takes the signals over until the process ends. A terminal that ends is
 // nothing to a process that was started with nohup. That nobody reads standard error any
 // more ends nothing either: whoever read it may have gone along with the terminal.
 func WatchSignals(log *slog.Logger) *Signals {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Signals{ctx: ctx, cancel: cancel, ch: make(chan os.Signal, 4), broken: make(chan os.Signal, 1), log: log} // 4: no signal is lost while one is handled; 1: nobody hears it
+	s := &Signals{ctx: ctx, cancel: cancel, ch: make(chan os.Signal, 4), done: make(chan struct{}), log: log} // 4: no signal is lost while one is handled
 	all := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		all = append(all, syscall.SIGHUP)
 	}
 	signal.Notify(s.ch, all...)
 	if !service.IsChild() { // a child's output ends with its parent
-		signal.Notify(s.broken, syscall.SIGPIPE) // so that it does not end the process
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // nobody hears it, so that it does not end the process
 	}
 	go s.handle()
 	return s
@@ -63,12 +63,11 @@ func (s *Signals) Code() int {
 	return 0
 }
 
-// Stop gives the signals back, at the end of a command. The log says so, if one has ended
-// it.
+// Stop ends the handling of signals, at the end of a command. The log says so, if one has
+// ended it. One that comes later still does nothing: it must not take the exit code from
+// a command that has ended well.
 func (s *Signals) Stop() {
-	signal.Stop(s.ch)
-	defer signal.Stop(s.broken) // nobody may hear the last line either
-	close(s.ch)
+	close(s.done)
 	s.cancel()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,10 +77,14 @@ func (s *Signals) Stop() {
 }
 
 func (s *Signals) handle() {
-	n := 0
-	for sig := range s.ch {
+	for n := 1; ; n++ {
+		var sig os.Signal
+		select {
+		case <-s.done:
+			return
+		case sig = <-s.ch:
+		}
 		s.mu.Lock()
-		n++
 		var calls []func()
 		switch n {
 		case 1:

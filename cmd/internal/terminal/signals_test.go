@@ -41,3 +41,16 @@ func TestSignals(t *testing.T) {
 		})
 	}
 }
+
+// TestSignalsAtTheEnd: one that comes when the command has ended does not end the process,
+// which would give it another exit code.
+func TestSignalsAtTheEnd(t *testing.T) {
+	s := WatchSignals(slog.New(slog.DiscardHandler))
+	s.Stop()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} { // two: the handler may still take one
+		if err := syscall.Kill(syscall.Getpid(), sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	<-s.ch
+}
