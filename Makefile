@@ -98,7 +98,7 @@ golden: build ## rewrite the recorded files that tests compare with; look at the
 
 .PHONY: python-test
 python-test: .venv-python/.done ## tests of the Python package: builds, installs and starts it
-	.venv-python/bin/python -B -m pytest -q python/tests
+	.venv-python/bin/python -B -m pytest -v python/tests
 
 .PHONY: test-real
 test-real: build .venv-real/.done ## a real model on two llama.cpp servers behind the gateway, driven by the OpenAI client

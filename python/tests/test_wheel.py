@@ -28,7 +28,7 @@ def output(*argv: object) -> str:
     return subprocess.run([str(a) for a in argv], check=True, capture_output=True, text=True).stdout
 
 
-def test_73_installs_without_an_index_and_alone(venv, version):
+def test_cli_73_installs_without_an_index_and_alone(venv, version):
     assert output(venv / "bin" / "smg", "--version") == f"smg {version}\n"
     assert output(venv / "bin" / "python", "-m", "smg", "--version") == f"smg {version}\n"
     names = output(venv / "bin" / "python", "-m", "pip", "list", "--format", "freeze")
@@ -36,7 +36,7 @@ def test_73_installs_without_an_index_and_alone(venv, version):
     assert got - {"pip", "setuptools", "wheel"} == {"smg"}
 
 
-def test_74_without_go_and_without_programs_one_line(tmp_path):
+def test_cli_74_without_go_and_without_programs_one_line(tmp_path):
     done = build_wheel(tmp_path, {"PATH": "", "SMG_BIN_DIR": ""})
     assert done.returncode != 0
     said = [line.strip() for line in (done.stdout + done.stderr).splitlines() if "Go tool" in line]
@@ -44,7 +44,7 @@ def test_74_without_go_and_without_programs_one_line(tmp_path):
     assert "Traceback" not in done.stdout + done.stderr
 
 
-def test_74_ready_programs_need_no_go(tmp_path):
+def test_cli_74_ready_programs_need_no_go(tmp_path):
     ready = tmp_path / "ready"
     ready.mkdir()
     for program in PROGRAMS:
@@ -63,11 +63,11 @@ def test_74_ready_programs_need_no_go(tmp_path):
 
 
 @linux_amd64
-def test_75_name(wheel, version):
+def test_cli_75_name(wheel, version):
     assert wheel.name == f"smg-{version}-py3-none-manylinux_2_17_x86_64.musllinux_1_1_x86_64.whl"
 
 
-def test_75_record_is_complete(wheel):
+def test_cli_75_record_is_complete(wheel):
     with zipfile.ZipFile(wheel) as z:
         names = set(z.namelist())
         (record,) = (n for n in names if n.endswith(".dist-info/RECORD"))
@@ -82,7 +82,7 @@ def test_75_record_is_complete(wheel):
             assert int(size) == len(data), name
 
 
-def test_75_metadata(wheel, version):
+def test_cli_75_metadata(wheel, version):
     with zipfile.ZipFile(wheel) as z:
         names = z.namelist()
         metadata = email.message_from_bytes(z.read(f"smg-{version}.dist-info/METADATA"))
@@ -94,7 +94,7 @@ def test_75_metadata(wheel, version):
     assert not [n for n in names if n.endswith((".go", ".pyc")) or "hatch_build" in n]
 
 
-def test_75_programs_are_executable_and_static(wheel):
+def test_cli_75_programs_are_executable_and_static(wheel):
     with zipfile.ZipFile(wheel) as z:
         got = {n.rpartition("/")[2] for n in z.namelist() if n.startswith("smg/_bin/")}
         assert got == set(PROGRAMS)
@@ -115,14 +115,14 @@ def segments(elf: bytes) -> set[int]:
     return {struct.unpack_from("<I", elf, offset + i * size)[0] for i in range(count)}
 
 
-def test_75_two_builds_are_equal(wheel, tmp_path):
+def test_cli_75_two_builds_are_equal(wheel, tmp_path):
     again = built(tmp_path, dict.fromkeys(("SMG_BIN_DIR", "GOOS", "GOARCH"), ""))
     assert again.name == wheel.name
     same = again.read_bytes() == wheel.read_bytes()  # not in the assert: a report of the difference takes minutes
     assert same, "two builds differ; did a source file change in between?"
 
 
-def test_77_versions_agree(venv, version):
+def test_cli_77_versions_agree(venv, version):
     inside = output(venv / "bin" / "python", "-c", "import smg; print(smg.__version__)").strip()
     assert inside == version
     assert output(venv / "bin" / "smg", "--version").split() == ["smg", inside]
