@@ -37,7 +37,7 @@ func TestDocumentedCommandLines(t *testing.T) {
 			p := typed(t, hosts.Replace(line))
 			if strings.Contains(line, "grpc://") {
 				p.ends(1)
-				p.says("grpc.* not supported")
+				p.says("gRPC engines are not supported yet")
 				return
 			}
 			p.says(`^ready +(\d+) of `)
