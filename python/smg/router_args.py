@@ -49,7 +49,7 @@ class RouterArgs(Fields):
                 if flag.choices:
                     how["choices"] = CHOICES.get(flag.name, flag.choices)
             elif flag.kind == "list":
-                how.update(nargs="*", type=flag.type)
+                how.update(action="extend", nargs="*", type=flag.type, default=default(field) and None)
             elif flag.kind == "repeated":
                 how.update(action="append", default=None)
             elif flag.kind == "url_and_port":
@@ -153,9 +153,12 @@ def arguments(field: str, value: Any) -> list[str]:
     if known.kind == "url_and_port":
         out = []
         for url, port in map(worker, value):
-            out += [f"{flag}={url}", *([] if port is None else [str(port)])]
+            out += [flag, url, *([] if port is None else [str(port)])]
         return out
-    return [f"{flag}={v}" for v in texts(field, value)] or [flag]
+    values = texts(field, value)
+    if any(v.startswith("-") for v in values):
+        return [f"{flag}={v}" for v in values]
+    return [flag, *values]
 
 
 def texts(field: str, value: Any) -> list[str]:
