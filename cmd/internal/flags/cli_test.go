@@ -177,7 +177,7 @@ func TestCLI(t *testing.T) {
 		{"help_unknown_topic", "launch --help=zzz", 2, []string{"--help=groups"}},
 		{"help_unknown_command", "help lunch", 2, []string{"did you mean smg help launch?"}},
 	}
-	for _, tt := range slices.Concat(tests, legLines(), policyLines()) {
+	for _, tt := range slices.Concat(tests, legLines(), policyLines(), laterLines()) {
 		t.Run(tt.name, tt.run)
 	}
 
@@ -217,6 +217,7 @@ func TestCLI(t *testing.T) {
 	})
 	t.Run("25_environment", testEnvironment)
 	t.Run("25_environment_of_legs", testLegsFromEnvironment)
+	t.Run("24_variables", testLaterVariables)
 	t.Run("39_three_mistakes", func(t *testing.T) {
 		_, code, text := run(nil, "launch", "--port", "0", "--policy", "manual", "--worker-urls", "w1", "--cache-boundaries", "0")
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")

@@ -141,7 +141,7 @@ func defaults(scope Scope) *Serve {
 	table := Table()
 	for i := range table {
 		d := &table[i]
-		if d.In&scope == 0 || d.Default == "" {
+		if d.In&scope == 0 || d.Default == "" || d.set == nil {
 			continue
 		}
 		if err := d.set(s, d.Default); err != nil {

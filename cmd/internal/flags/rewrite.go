@@ -118,6 +118,13 @@ func (r *rewriter) flag(token string) error {
 		return r.unknown(token)
 	}
 	typed, _, _ := strings.Cut(token, "=")
+	switch {
+	case e.Later:
+		return r.later(e, typed, value, hasValue)
+	case e.Observed:
+		r.out.engineArgs = append(r.out.engineArgs, token)
+		return nil
+	}
 	switch e.Kind {
 	case Bool:
 		if !hasValue {
@@ -285,11 +292,14 @@ func (r *rewriter) nearMiss(name string) string {
 	if name == "engine" || launcher.SizesEngines(name) || slices.Contains(sharedFlags(), name) {
 		return ""
 	}
-	if e := r.set.lookup(routerPrefix + name); e != nil && name != "log-level" {
+	if e := r.set.lookup(routerPrefix + name); e != nil && !e.Later && name != "log-level" {
 		return e.name
 	}
 	best, bestRank := "", nearEnough+2
 	for _, e := range r.set.entries {
+		if e.Observed {
+			continue // the engines understand their own abbreviations
+		}
 		for _, n := range e.names() {
 			rank := distance(name, n)
 			if rank > nearEnough {

@@ -86,7 +86,7 @@ func setTopology(s *Serve, v string) error {
 // setLeg takes the name of a leg.
 func setLeg(s *Serve, v string) (err error) {
 	if s.Leg, err = worker.ParseLeg(v); err != nil {
-		return &badValue{fmt.Sprintf("%q is not a leg", v), "use one of regular, encode, prefill, decode"}
+		return noChoice([]string{"regular", "encode", "prefill", "decode"}, "%q is not a leg", v)
 	}
 	return nil
 }

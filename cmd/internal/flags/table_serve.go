@@ -26,6 +26,10 @@ func serveTable() []Def {
 			set:  setNumber(func(s *Serve) *int { return &s.Engines.Replicas }, 1, maxEngines),
 		},
 		{
+			Name: "tensor-parallel-size", Aliases: []string{"tp-size", "tp"}, Kind: Scalar, Value: "N", Default: "1", Group: groupEngines, In: InServe, Observed: true,
+			Help: "GPUs of each engine, which gets the flag as it is typed.",
+		},
+		{
 			Name: "prefill-replicas", Kind: Scalar, Value: "N", Group: groupEngines, In: InServe, Everyday: true,
 			Help: "Number of prefill engines, instead of engines that do everything.",
 			set:  setNumber(func(s *Serve) *int { return &s.Engines.Prefill }, 1, maxEngines),

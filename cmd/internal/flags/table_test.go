@@ -15,13 +15,13 @@ import (
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, d := range Table() {
-		if d.set == nil || d.Help == "" || !strings.HasSuffix(d.Help, ".") || d.Group == "" || d.In == 0 {
+		if (d.set == nil) != (d.Later || d.Observed) || d.Help == "" || !strings.HasSuffix(d.Help, ".") || d.Group == "" || d.In == 0 {
 			t.Errorf("--%s is incomplete", d.Name)
 		}
 		if (d.Kind == Bool) != (d.Value == "") {
 			t.Errorf("--%s: kind and placeholder differ", d.Name)
 		}
-		if several := d.Kind != Bool && d.Kind != Scalar; several != (d.clear != nil) {
+		if several := d.Kind != Bool && d.Kind != Scalar; d.set != nil && several != (d.clear != nil) {
 			t.Errorf("--%s: flags with several values need clear, others do not", d.Name)
 		}
 		if d.Dashed && d.Kind != Scalar {
