@@ -39,12 +39,12 @@ class Fields:
     log_dir: str | None = None
     log_level: str = "info"
     log_json: bool = False
-    service_discovery: Any = None
-    selector: Any = None
-    service_discovery_port: Any = None
-    service_discovery_namespace: Any = None
-    prefill_selector: Any = None
-    decode_selector: Any = None
+    service_discovery: bool = False
+    selector: list[str] = dataclasses.field(default_factory=list)
+    service_discovery_port: int = 80
+    service_discovery_namespace: str | None = None
+    prefill_selector: list[str] = dataclasses.field(default_factory=list)
+    decode_selector: list[str] = dataclasses.field(default_factory=list)
     bootstrap_port_annotation: Any = None
     prometheus_port: int = 29000
     prometheus_host: str = "0.0.0.0"
@@ -74,34 +74,34 @@ class Fields:
     cb_timeout_duration_secs: int = 60
     cb_window_duration_secs: int = 120
     disable_circuit_breaker: bool = False
-    model_path: Any = None
-    tokenizer_path: Any = None
-    chat_template: Any = None
+    model_path: str | None = None
+    tokenizer_path: str | None = None
+    chat_template: str | None = None
     served_model_name: Any = None
-    tokenizer_cache_enable_l0: Any = None
-    tokenizer_cache_l0_max_entries: Any = None
-    tokenizer_cache_enable_l1: Any = None
-    tokenizer_cache_l1_max_memory: Any = None
-    reasoning_parser: Any = None
-    tool_call_parser: Any = None
-    mcp_config_path: Any = None
-    backend: Any = None
-    storage_hook_wasm_path: Any = None
-    history_backend: Any = None
-    oracle_wallet_path: Any = None
-    oracle_tns_alias: Any = None
-    oracle_connect_descriptor: Any = None
-    oracle_username: Any = None
-    oracle_password: Any = None
-    oracle_external_auth: Any = None
-    oracle_pool_min: Any = None
-    oracle_pool_max: Any = None
-    oracle_pool_timeout_secs: Any = None
-    postgres_db_url: Any = None
-    postgres_pool_max: Any = None
-    redis_url: Any = None
-    redis_pool_max: Any = None
-    redis_retention_days: Any = None
+    tokenizer_cache_enable_l0: bool = False
+    tokenizer_cache_l0_max_entries: int = 10000
+    tokenizer_cache_enable_l1: bool = False
+    tokenizer_cache_l1_max_memory: int = 52428800
+    reasoning_parser: str | None = None
+    tool_call_parser: str | None = None
+    mcp_config_path: str | None = None
+    backend: str = "auto"
+    storage_hook_wasm_path: str | None = None
+    history_backend: str = "memory"
+    oracle_wallet_path: str | None = None
+    oracle_tns_alias: str | None = None
+    oracle_connect_descriptor: str | None = None
+    oracle_username: str | None = None
+    oracle_password: str | None = None
+    oracle_external_auth: bool = False
+    oracle_pool_min: int = 1
+    oracle_pool_max: int = 16
+    oracle_pool_timeout_secs: int = 30
+    postgres_db_url: str | None = None
+    postgres_pool_max: int = 16
+    redis_url: str | None = None
+    redis_pool_max: int = 16
+    redis_retention_days: int = 30
     client_cert_path: str | None = None
     client_key_path: str | None = None
     ca_cert_paths: list[str] = dataclasses.field(default_factory=list)
@@ -109,12 +109,12 @@ class Fields:
     server_key_path: str | None = None
     enable_trace: bool = False
     otlp_traces_endpoint: str = "localhost:4317"
-    control_plane_api_keys: Any = None
-    control_plane_audit_enabled: Any = None
-    jwt_issuer: Any = None
-    jwt_audience: Any = None
-    jwt_jwks_uri: Any = None
-    jwt_role_mapping: Any = None
+    control_plane_api_keys: list[str] = dataclasses.field(default_factory=list)
+    control_plane_audit_enabled: bool = False
+    jwt_issuer: str | None = None
+    jwt_audience: str | None = None
+    jwt_jwks_uri: str | None = None
+    jwt_role_mapping: list[str] = dataclasses.field(default_factory=list)
     worker_startup_delay: int = 0
     upstream_pool_idle_timeout_secs: int = 3
     max_buffered_bytes_total: int = 1073741824
@@ -177,6 +177,40 @@ class Fields:
     degraded_selection: str = "local"
     record: str | None = None
     record_prompts: bool = False
+    disable_tokenizer_autoload: bool = False
+    upstream_http2: bool = False
+    zmq_engine_count: str | None = None
+    job_queue_capacity: int = 1000
+    job_queue_concurrency: int = 200
+    encode_selector: list[str] = dataclasses.field(default_factory=list)
+    router_selector: list[str] = dataclasses.field(default_factory=list)
+    model_id_from: str | None = None
+    multimodal_tensor_transport: str = "inline"
+    multimodal_shm_min_bytes: int = 65536
+    trust_tenant_header: bool = False
+    tenant_header_name: str = "x-smg-tenant-id"
+    priority_scheduler_enabled: bool = False
+    priority_scheduler_default_max_class: str = "default"
+    priority_scheduler_config: str | None = None
+    priority_scheduler_tenant_metric_top_n: int = 32
+    tenant_rate_limit_enabled: bool = False
+    tenant_rate_limit_config: str | None = None
+    tenant_api_key: list[str] = dataclasses.field(default_factory=list)
+    jwt_role_claim: str = "roles"
+    disable_audit_logging: bool = False
+    state_dir: str | None = None
+    schema_config: str | None = None
+    storage_context_headers: list[str] = dataclasses.field(default_factory=list)
+    enable_wasm: bool = False
+    enable_mesh: bool = False
+    mesh_server_name: str | None = None
+    mesh_host: str = "0.0.0.0"
+    mesh_advertise_host: str | None = None
+    mesh_port: int = 39527
+    mesh_peer_urls: list[str] = dataclasses.field(default_factory=list)
+    webrtc_bind_addr: str | None = None
+    webrtc_stun_server: str | None = None
+    runtime_worker_threads: str | None = None
 
 
 # The flag behind each field.
@@ -208,6 +242,12 @@ FLAGS = {
     "log_dir": Flag("log-dir", (), "scalar", str, (), "DIR", False, "Folder where the log is also written, to a file smg.YYYY-MM-DD of each day (UTC)."),
     "log_level": Flag("log-level", (), "scalar", str, ("debug", "info", "warn", "error"), "LEVEL", False, "Least level that is logged: debug, info, warn or error."),
     "log_json": Flag("log-json", (), "bool", bool, (), "", False, "Log one JSON object a line."),
+    "service_discovery": Flag("service-discovery", (), "bool", bool, (), "", False, "Find workers among the pods of Kubernetes. Not supported yet."),
+    "selector": Flag("selector", (), "list", str, (), "KEY=VALUE...", False, "Labels of the pods that are workers. Not supported yet."),
+    "service_discovery_port": Flag("service-discovery-port", (), "scalar", int, (), "PORT", False, "Port of pods that do not say theirs. Not supported yet."),
+    "service_discovery_namespace": Flag("service-discovery-namespace", (), "scalar", str, (), "NAME", False, "Namespace of the pods (all). Not supported yet."),
+    "prefill_selector": Flag("prefill-selector", (), "list", str, (), "KEY=VALUE...", False, "Labels of the pods that are prefill workers. Not supported yet."),
+    "decode_selector": Flag("decode-selector", (), "list", str, (), "KEY=VALUE...", False, "Labels of the pods that are decode workers. Not supported yet."),
     "prometheus_port": Flag("prometheus-port", (), "scalar", int, (), "PORT", False, "Port of the metrics, 0 takes a free one and logs it."),
     "prometheus_host": Flag("prometheus-host", (), "scalar", str, (), "HOST", False, "Address that the metrics listen on."),
     "prometheus_duration_buckets": Flag("prometheus-duration-buckets", (), "list", float, (), "SECS...", False, "Upper bounds of the buckets of all durations, ascending, instead of 0.001 to 7200."),
@@ -236,6 +276,33 @@ FLAGS = {
     "cb_timeout_duration_secs": Flag("cb-timeout-duration-secs", (), "scalar", int, (), "SECS", False, "How long a worker is out of service before it is tried again."),
     "cb_window_duration_secs": Flag("cb-window-duration-secs", (), "scalar", int, (), "SECS", False, "Age from which a worker's failures do not count any more."),
     "disable_circuit_breaker": Flag("disable-circuit-breaker", (), "bool", bool, (), "", False, "Go on sending requests to workers that fail."),
+    "model_path": Flag("model-path", ("model",), "scalar", str, (), "MODEL", False, "Model of the engines, a name or a folder, for its tokenizer; not used with engines that speak HTTP."),
+    "tokenizer_path": Flag("tokenizer-path", (), "scalar", str, (), "PATH", False, "Tokenizer, if it is not in the folder of the model; not used with engines that speak HTTP."),
+    "chat_template": Flag("chat-template", (), "scalar", str, (), "FILE", False, "How messages become a prompt; not used with engines that speak HTTP."),
+    "tokenizer_cache_enable_l0": Flag("tokenizer-cache-enable-l0", (), "bool", bool, (), "", False, "Keep the tokens of whole prompts. Not supported yet."),
+    "tokenizer_cache_l0_max_entries": Flag("tokenizer-cache-l0-max-entries", (), "scalar", int, (), "N", False, "Whole prompts to keep the tokens of. Not supported yet."),
+    "tokenizer_cache_enable_l1": Flag("tokenizer-cache-enable-l1", (), "bool", bool, (), "", False, "Keep the tokens of beginnings of prompts. Not supported yet."),
+    "tokenizer_cache_l1_max_memory": Flag("tokenizer-cache-l1-max-memory", (), "scalar", int, (), "BYTES", False, "Memory for the tokens of beginnings of prompts. Not supported yet."),
+    "reasoning_parser": Flag("reasoning-parser", (), "scalar", str, (), "NAME", False, "How the gateway finds a model's reasoning in its answers. Not supported yet."),
+    "tool_call_parser": Flag("tool-call-parser", (), "scalar", str, (), "NAME", False, "How the gateway finds tool calls in a model's answers. Not supported yet."),
+    "mcp_config_path": Flag("mcp-config-path", (), "scalar", str, (), "FILE", False, "Tool servers that the gateway calls. Not supported yet."),
+    "backend": Flag("backend", ("runtime",), "scalar", str, ("auto", "sglang", "vllm", "llamacpp", "sim"), "NAME", False, "Kind of the engines that do not say theirs: auto, sglang, vllm, llamacpp or sim."),
+    "storage_hook_wasm_path": Flag("storage-hook-wasm-path", (), "scalar", str, (), "FILE", False, "Program that sees what is stored. Not supported yet."),
+    "history_backend": Flag("history-backend", (), "scalar", str, (), "NAME", False, "Where conversations are kept: memory, none, oracle, postgres or redis. Not supported yet."),
+    "oracle_wallet_path": Flag("oracle-wallet-path", (), "scalar", str, (), "DIR", False, "Wallet of an Oracle database. Not supported yet."),
+    "oracle_tns_alias": Flag("oracle-tns-alias", (), "scalar", str, (), "NAME", False, "Name of an Oracle database in its wallet. Not supported yet."),
+    "oracle_connect_descriptor": Flag("oracle-dsn", ("oracle-connect-descriptor",), "scalar", str, (), "DSN", True, "Address of an Oracle database. Not supported yet."),
+    "oracle_username": Flag("oracle-user", ("oracle-username",), "scalar", str, (), "NAME", False, "User of an Oracle database. Not supported yet."),
+    "oracle_password": Flag("oracle-password", (), "scalar", str, (), "PASSWORD", True, "Password of that user. Not supported yet."),
+    "oracle_external_auth": Flag("oracle-external-auth", (), "bool", bool, (), "", False, "Have the system vouch for that user. Not supported yet."),
+    "oracle_pool_min": Flag("oracle-pool-min", (), "scalar", int, (), "N", False, "Fewest connections to an Oracle database. Not supported yet."),
+    "oracle_pool_max": Flag("oracle-pool-max", (), "scalar", int, (), "N", False, "Most connections to an Oracle database. Not supported yet."),
+    "oracle_pool_timeout_secs": Flag("oracle-pool-timeout-secs", (), "scalar", int, (), "SECS", False, "How long a connection to an Oracle database is waited for. Not supported yet."),
+    "postgres_db_url": Flag("postgres-db-url", (), "scalar", str, (), "URL", True, "Address of a PostgreSQL database. Not supported yet."),
+    "postgres_pool_max": Flag("postgres-pool-max-size", ("postgres-pool-max",), "scalar", int, (), "N", False, "Most connections to a PostgreSQL database. Not supported yet."),
+    "redis_url": Flag("redis-url", (), "scalar", str, (), "URL", True, "Address of a Redis server. Not supported yet."),
+    "redis_pool_max": Flag("redis-pool-max-size", ("redis-pool-max",), "scalar", int, (), "N", False, "Most connections to a Redis server. Not supported yet."),
+    "redis_retention_days": Flag("redis-retention-days", (), "scalar", int, (), "DAYS", False, "How long Redis keeps conversations, below 0 for ever. Not supported yet."),
     "client_cert_path": Flag("client-cert-path", (), "scalar", str, (), "FILE", False, "Certificate to show to https engines that ask for one; read again when it is renewed."),
     "client_key_path": Flag("client-key-path", (), "scalar", str, (), "FILE", False, "Key of that certificate."),
     "ca_cert_paths": Flag("ca-cert-paths", (), "list", str, (), "FILE...", False, "Authorities that the certificates of https engines are checked against, besides the system's."),
@@ -243,6 +310,12 @@ FLAGS = {
     "server_key_path": Flag("tls-key-path", (), "scalar", str, (), "FILE", False, "Key of that certificate."),
     "enable_trace": Flag("enable-trace", (), "bool", bool, (), "", False, "Send OpenTelemetry traces of requests."),
     "otlp_traces_endpoint": Flag("otlp-traces-endpoint", (), "scalar", str, (), "HOST:PORT", False, "Collector of traces, which speaks OTLP over gRPC without TLS."),
+    "control_plane_api_keys": Flag("control-plane-api-keys", (), "list", str, (), "ID:NAME:ROLE:KEY...", True, "Keys of administrators, who alone may change workers. Not supported yet."),
+    "control_plane_audit_enabled": Flag("control-plane-audit-enabled", (), "bool", bool, (), "", False, "Log who changed workers. Not supported yet."),
+    "jwt_issuer": Flag("jwt-issuer", (), "scalar", str, (), "URL", False, "Who signs the tokens of administrators. Not supported yet."),
+    "jwt_audience": Flag("jwt-audience", (), "scalar", str, (), "NAME", False, "Whom the tokens of administrators are for. Not supported yet."),
+    "jwt_jwks_uri": Flag("jwt-jwks-uri", (), "scalar", str, (), "URL", False, "Where the keys are that check tokens. Not supported yet."),
+    "jwt_role_mapping": Flag("jwt-role-mapping", (), "list", str, (), "ROLE=admin|user...", False, "What roles of tokens mean here. Not supported yet."),
     "worker_startup_delay": Flag("worker-startup-delay", (), "scalar", int, (), "SECS", False, "Wait before a worker is probed for the first time."),
     "upstream_pool_idle_timeout_secs": Flag("upstream-pool-idle-timeout-secs", (), "scalar", int, (), "SECS", False, "How long an unused connection to a worker is kept, 0 for ever; stay below the engine's own limit."),
     "max_buffered_bytes_total": Flag("max-buffered-bytes-total", (), "scalar", int, (), "BYTES", False, "What all buffered request bodies may take together."),
@@ -305,4 +378,38 @@ FLAGS = {
     "degraded_selection": Flag("degraded-selection", (), "scalar", str, ("local", "fail"), "HOW", False, "Without an answer, choose from what is known here (local) or refuse the request (fail)."),
     "record": Flag("record", (), "scalar", str, (), "FILE", False, "Write what selectors are asked and choose to a file that smg replay reads, compressed if its name ends in .gz; prompts as digests."),
     "record_prompts": Flag("record-prompts", (), "bool", bool, (), "", False, "Write prompts themselves into the recording."),
+    "disable_tokenizer_autoload": Flag("disable-tokenizer-autoload", (), "bool", bool, (), "", False, "Load no tokenizer for models that workers bring; not used with engines that speak HTTP."),
+    "upstream_http2": Flag("upstream-http2", (), "bool", bool, (), "", False, "Speak HTTP/2 without TLS to workers. Not supported yet."),
+    "zmq_engine_count": Flag("zmq-engine-count", (), "scalar", str, (), "N", False, "Engines behind each ipc:// worker. Not supported yet."),
+    "job_queue_capacity": Flag("job-queue-capacity", (), "scalar", int, (), "N", False, "Changes of workers that may wait. Not supported yet."),
+    "job_queue_concurrency": Flag("job-queue-concurrency", (), "scalar", int, (), "N", False, "Changes of workers made at a time. Not supported yet."),
+    "encode_selector": Flag("encode-selector", (), "list", str, (), "KEY=VALUE...", False, "Labels of the pods that are encode workers. Not supported yet."),
+    "router_selector": Flag("router-selector", (), "list", str, (), "KEY=VALUE...", False, "Labels of the pods that are gateways of the mesh. Not supported yet."),
+    "model_id_from": Flag("model-id-from", (), "scalar", str, (), "WHERE", False, "What names a pod's model: namespace, label:KEY or annotation:KEY. Not supported yet."),
+    "multimodal_tensor_transport": Flag("multimodal-tensor-transport", (), "scalar", str, (), "HOW", False, "How tensors of media go to the engines: inline, shm, auto or rdma. Not supported yet."),
+    "multimodal_shm_min_bytes": Flag("multimodal-shm-min-bytes", (), "scalar", int, (), "BYTES", False, "Size of tensors from which on shared memory is used. Not supported yet."),
+    "trust_tenant_header": Flag("trust-tenant-header", (), "bool", bool, (), "", False, "Take a request's tenant from a header. Not supported yet."),
+    "tenant_header_name": Flag("tenant-header-name", (), "scalar", str, (), "NAME", False, "Header that names the tenant. Not supported yet."),
+    "priority_scheduler_enabled": Flag("priority-scheduler-enabled", (), "bool", bool, (), "", False, "Let requests of higher classes go first. Not supported yet."),
+    "priority_scheduler_default_max_class": Flag("priority-scheduler-default-max-class", (), "scalar", str, (), "CLASS", False, "Highest class of a tenant that is not configured. Not supported yet."),
+    "priority_scheduler_config": Flag("priority-scheduler-config", (), "scalar", str, (), "FILE", False, "Classes and their tenants. Not supported yet."),
+    "priority_scheduler_tenant_metric_top_n": Flag("priority-scheduler-tenant-metric-top-n", (), "scalar", int, (), "N", False, "Tenants that have metrics of their own. Not supported yet."),
+    "tenant_rate_limit_enabled": Flag("tenant-rate-limit-enabled", (), "bool", bool, (), "", False, "Limit the requests of each tenant. Not supported yet."),
+    "tenant_rate_limit_config": Flag("tenant-rate-limit-config", (), "scalar", str, (), "FILE", False, "Limits of tenants. Not supported yet."),
+    "tenant_api_key": Flag("tenant-api-key", (), "repeated", str, (), "TENANT=KEY", True, "Key of a tenant. Not supported yet."),
+    "jwt_role_claim": Flag("jwt-role-claim", (), "scalar", str, (), "NAME", False, "Claim of a token with the administrator's roles. Not supported yet."),
+    "disable_audit_logging": Flag("disable-audit-logging", (), "bool", bool, (), "", False, "Do not log who changed workers. Not supported yet."),
+    "state_dir": Flag("state-dir", (), "scalar", str, (), "DIR", False, "Folder where the built-in NATS server keeps what it knows over a restart. Not supported yet."),
+    "schema_config": Flag("schema-config", (), "scalar", str, (), "FILE", False, "Names of tables and columns. Not supported yet."),
+    "storage_context_headers": Flag("storage-context-headers", (), "list", str, (), "HEADER=KEY...", False, "Request headers that are stored too. Not supported yet."),
+    "enable_wasm": Flag("enable-wasm", (), "bool", bool, (), "", False, "Run programs of users in the gateway. Not supported yet."),
+    "enable_mesh": Flag("enable-mesh", (), "bool", bool, (), "", False, "Share what is known with other gateways. Not supported yet."),
+    "mesh_server_name": Flag("mesh-server-name", (), "scalar", str, (), "NAME", False, "This gateway's name in the mesh. Not supported yet."),
+    "mesh_host": Flag("mesh-host", (), "scalar", str, (), "HOST", False, "Address that the mesh listens on. Not supported yet."),
+    "mesh_advertise_host": Flag("mesh-advertise-host", (), "scalar", str, (), "HOST", False, "Address where the others reach this gateway. Not supported yet."),
+    "mesh_port": Flag("mesh-port", (), "scalar", int, (), "PORT", False, "Port of the mesh. Not supported yet."),
+    "mesh_peer_urls": Flag("mesh-peer-urls", (), "list", str, (), "HOST:PORT...", False, "Other gateways of the mesh. Not supported yet."),
+    "webrtc_bind_addr": Flag("webrtc-bind-addr", (), "scalar", str, (), "ADDRESS", False, "Address for the media of WebRTC. Not supported yet."),
+    "webrtc_stun_server": Flag("webrtc-stun-server", (), "scalar", str, (), "HOST:PORT", False, "Server that tells this gateway its public address. Not supported yet."),
+    "runtime_worker_threads": Flag("runtime-worker-threads", (), "scalar", str, (), "N", False, "Threads that run at a time; the variable GOMAXPROCS says so today. Not supported yet."),
 }

@@ -49,7 +49,7 @@ class RouterArgs(Fields):
                 if flag.choices:
                     how["choices"] = CHOICES.get(flag.name, flag.choices)
             elif flag.kind == "list":
-                how.update(action="extend", nargs="*", type=flag.type, default=default(field) and None)
+                how.update(action="extend", nargs="*", type=flag.type, default=None if default(field) else [])
             elif flag.kind == "repeated":
                 how.update(action="append", default=None)
             elif flag.kind == "url_and_port":

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"smg/policy"
 )
@@ -32,8 +31,10 @@ type exported struct {
 	Env      []string `json:"env,omitempty"`
 	Dashed   bool     `json:"dashed,omitempty"`
 	Secret   bool     `json:"secret,omitempty"`
-	Group    string   `json:"group"`
-	Help     string   `json:"help"`
+	// Later: the flag is taken with its default alone.
+	Later bool   `json:"later,omitempty"`
+	Group string `json:"group"`
+	Help  string `json:"help"`
 }
 
 // Export writes the table of flags as one JSON document. It is what the Python
@@ -54,8 +55,8 @@ func Export(w io.Writer) error {
 
 func (d *Def) export() exported {
 	e := exported{
-		Name: d.Name, Aliases: d.Aliases, Kind: d.Kind.name(), Type: d.valueType(), Value: d.Value, Default: d.Default, Choices: d.choices(),
-		Commands: d.commands(), Env: append(d.variables(), d.Presence...), Dashed: d.Dashed, Secret: d.Secret, Group: d.Group, Help: d.Help,
+		Name: d.Name, Aliases: d.Aliases, Kind: d.Kind.name(), Type: d.valueType(), Value: d.Value, Default: d.Default, Choices: d.Choices(),
+		Commands: d.commands(), Env: append(d.variables(), d.Presence...), Dashed: d.Dashed, Secret: d.Secret, Later: d.Later, Group: d.Group, Help: d.Help,
 	}
 	if d.In&InLaunch != 0 && (d.Name == "policy" || d.Name == "decode-policy") {
 		e.LauncherRefuses = []string{policy.Bucket}
@@ -73,8 +74,12 @@ func (d *Def) commands() (names []string) {
 		in   Scope
 		name string
 	}{
-		{InLaunch, nameLaunch}, {InRouter, nameServe + ":router"}, {InServe, nameServe},
-		{InIngress, nameIngress}, {InSelector, nameSelector}, {InReplay, nameReplay},
+		{InLaunch, nameLaunch},
+		{InRouter, nameServe + ":router"},
+		{InServe, nameServe},
+		{InIngress, nameIngress},
+		{InSelector, nameSelector},
+		{InReplay, nameReplay},
 	} {
 		if d.In&c.in != 0 {
 			names = append(names, c.name)
@@ -83,15 +88,21 @@ func (d *Def) commands() (names []string) {
 	return names
 }
 
-// valueType finds out what the flag takes by trying.
+// valueType finds out what the flag takes by trying; of a flag that is not built yet
+// there is its default alone to go by.
 func (d *Def) valueType() string {
-	takes := func(v string) bool { return d.try(v) == nil }
-	switch _, err := strconv.Atoi(d.Default); {
-	case d.Kind == Bool:
+	if d.Kind == Bool {
 		return "bool"
-	case d.set == nil && err == nil:
-		return "int"
-	case d.Kind == URLAndPort || d.choices() != nil || takes("x") || takes("1,2"):
+	}
+	if d.set == nil {
+		if _, err := strconv.Atoi(d.Default); err == nil {
+			return "int"
+		}
+		return "str"
+	}
+	takes := func(v string) bool { return d.set(&Serve{}, v) == nil }
+	switch {
+	case d.Kind == URLAndPort || d.Choices() != nil || takes("x") || takes("1,2"):
 		return "str"
 	case takes("0.5") || takes("1.5"):
 		return "float"
@@ -99,25 +110,4 @@ func (d *Def) valueType() string {
 		return "int"
 	}
 	return "str"
-}
-
-// choices are the values that the flag lists to whoever gives it another.
-func (d *Def) choices() []string {
-	if d.Kind == Bool {
-		return nil
-	}
-	if bad, ok := d.try("no such value").(*badValue); ok {
-		if list, ok := strings.CutPrefix(bad.want, "use one of "); ok {
-			return strings.Split(list, ", ")
-		}
-	}
-	return nil
-}
-
-// try gives the flag a value, and nobody the configuration that comes of it.
-func (d *Def) try(value string) error {
-	if d.set == nil {
-		return nil
-	}
-	return d.set(&Serve{}, value)
 }
