@@ -38,7 +38,7 @@ def parse_router_args(args: list[str]) -> RouterArgs:
 
     from smg.router_args import RouterArgs
 
-    parser = argparse.ArgumentParser(prog="smg launch", allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog="smg launch", usage="%(prog)s [flags]", allow_abbrev=False)
     RouterArgs.add_cli_args(parser)
     return RouterArgs.from_cli_args(parser.parse_args(args))
 

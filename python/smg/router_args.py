@@ -156,7 +156,7 @@ def arguments(field: str, value: Any) -> list[str]:
             out += [flag, url, *([] if port is None else [str(port)])]
         return out
     values = texts(field, value)
-    if any(v.startswith("-") for v in values):
+    if known.kind == "repeated" or any(v.startswith("-") for v in values):
         return [f"{flag}={v}" for v in values]
     return [flag, *values]
 

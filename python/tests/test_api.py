@@ -65,7 +65,7 @@ def test_forms():
     assert args.to_argv() == [
         "--pd-disaggregation", "--prefill", "http://p1", "9001", "--prefill", "http://p2", "--prefill", "http://p3",
         "--prefill", "http://p4", "--prefill", "http://p5", "9005", "--decode=http://d1", "--prometheus-duration-buckets", "0.5", "1",
-        "--max-concurrent-requests=7", "--cache-boundaries=2048,8192", "--routing-key-headers", "--model-alias", "a=m",
+        "--max-concurrent-requests=7", "--cache-boundaries=2048,8192", "--routing-key-headers", "--model-alias=a=m",
     ]  # fmt: skip
 
 
@@ -112,7 +112,7 @@ OTHERS = {
     "worker_overload_token_usage": 0.9, "retry_jitter_factor": 0.3, "cache_threshold": 0.4, "prometheus_host": "127.0.0.1",
     "routing_key_headers": ["x-a", "x-b"], "request_id_headers": ["x-c"], "cors_allowed_origins": ["http://page"],
     "model_alias": ["a=m"], "prometheus_duration_buckets": [0.5, 1.0], "api_key": "secret", "otlp_traces_endpoint": "localhost:4318",
-    "pprof_addr": "127.0.0.1:6060", "health_check_port": 30001, "enable_igw": True, "prefill_policy": "bucket", "dry_run": True,
+    "pprof_addr": "127.0.0.1:6060", "health_check_port": 30002, "max_concurrent_requests": 7, "enable_igw": True, "prefill_policy": "bucket", "dry_run": True,
 }  # fmt: skip
 
 # They need files, another service, or another mode.
