@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
 
 from smg._flags import CHOICES, DASHED, REFUSED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # They win over everything else on the line.
 ASKS = ("-h", "--help", "-V", "--version", "--version-verbose")

@@ -35,7 +35,7 @@ def call(program: str, args: list[str], env: dict[str, str]) -> int:
     before = {}
     if threading.current_thread() is threading.main_thread():
         for number in FORWARDED:
-            if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            if signal.getsignal(number) not in (signal.SIG_IGN, None):  # nohup, and what is not Python's
                 before[number] = signal.signal(number, forward)
     try:
         child = subprocess.Popen(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
 
 from smg import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it takes longer than all the rest
+    from typing import NoReturn
 
 # Where a wheel has them. A source checkout has none there.
 PACKAGED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bin")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, NoReturn
 
 from smg.cli import start
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:  # the command alone does not need them, and is to start soon
     import argparse
+    from typing import NoReturn
 
     from smg.router_args import RouterArgs
 

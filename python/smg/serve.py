@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import NoReturn
 
 from smg.cli import start
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it takes longer than all the rest
+    from typing import NoReturn
 
 
 def serve_main(argv: list[str] | None = None) -> NoReturn:

@@ -106,6 +106,22 @@ def test_first_answer(wheel, tmp_path, capsys):
         assert took < 2
 
 
+def test_the_launcher_is_quick(ways, capsys):
+    def best(argv: list[object]) -> float:
+        times = []
+        for _ in range(5):
+            began = time.monotonic()
+            assert said(*argv, "--version")[0] == 0
+            times.append(time.monotonic() - began)
+        return min(times)
+
+    more = best(ways["smg"]) - best(ways["the binary"])
+    with capsys.disabled():
+        print(f" {1000 * more:.0f} ms more than the program alone ", end="")
+    if os.environ.get("SMG_TEST_TIMES"):
+        assert more < 0.05
+
+
 COMMANDS = [
     block.strip()
     for block in (pathlib.Path(__file__).parents[2] / "e2e" / "testdata" / "seed_commands.txt").read_text().split("\n\n")
