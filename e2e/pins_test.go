@@ -43,3 +43,37 @@ func TestPinsOutliveTheSelector(t *testing.T) {
 		})
 	}
 }
+
+// TestPinsOutliveTheGateway: one with a --state-dir that ends, or is killed, and is started
+// again sends conversations where they were.
+func TestPinsOutliveTheGateway(t *testing.T) {
+	for name, end := range map[string]struct {
+		topology string
+		sig      syscall.Signal
+		code     int
+	}{
+		"single_killed": {"single", syscall.SIGKILL, 128 + int(syscall.SIGKILL)},
+		"split_stopped": {"split", syscall.SIGTERM, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parallel(t)
+			engines := urls(simtest.StartN(t, 4, simtest.Config()))
+			args := []string{"--policy", "manual", "--topology", end.topology, "--shutdown-grace-period-secs", "0", "--state-dir", t.TempDir()}
+			went := map[string]string{}
+			for again := range 2 {
+				g := launched(t, engines, args...)
+				for i := range 20 {
+					key := fmt.Sprint("conversation-", i)
+					a := do(t, http.MethodPost, g.url+"/v1/chat/completions", chat, "X-SMG-Routing-Key", key)
+					got := a.header.Get("X-Smg-Routed-Worker-Id")
+					if a.status != http.StatusOK || again > 0 && got != went[key] {
+						t.Errorf("start %d: %s went to %q (status %d), want %q", again, key, got, a.status, went[key])
+					}
+					went[key] = got
+				}
+				g.signal(end.sig)
+				g.ends(end.code)
+			}
+		})
+	}
+}
