@@ -87,7 +87,7 @@ func newApp(out io.Writer) *cli.App {
 		ErrWriter:             out,
 		HideVersion:           true,
 		HideHelpCommand:       true,
-		CustomAppHelpTemplate: rootTemplate,
+		CustomAppHelpTemplate: rootTemplate(),
 		ExitErrHandler:        func(*cli.Context, error) {}, // exit codes are main's
 	}
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // rootTemplate is the first help screen; it fits on one page.
-const rootTemplate = `smg - one address in front of many inference engines
+func rootTemplate() string {
+	return `smg - one address in front of many inference engines
 
 Examples:
   smg serve --backend sim --data-parallel-size 4
@@ -17,25 +18,17 @@ Examples:
   smg launch --policy consistent_hashing --worker-urls http://w1:8000 http://w2:8000
   smg serve --backend sim --prefill-replicas 2 --decode-replicas 2
   smg launch --pd-disaggregation --prefill http://p1:8000 8998 --decode http://d1:8000
+  smg launch --epd-disaggregation --encode http://e1:8000 --prefill http://p1:8000 --decode http://d1:8000
 
 Commands:
-  launch    a gateway in front of engines that run already (flags alone mean launch)
-  check     what launch would do with the same flags, which starts and asks nobody
-  serve     start engines, and a gateway in front of them
-  ingress   the API alone, and
-  selector  the selector of one leg alone, which meet on a NATS server
-  sim       a simulated engine
-  replay    policies over recorded traffic and simulated engines
-  workers   list, add and remove the workers of a gateway that runs
-  status    how a gateway and its services are
-  help      help of a command
-
+` + commandLines() + `
 Everyday flags of launch (serve takes them as --router-...):
 {{range .VisibleFlags}}{{if ne (index .Names 0) "help"}}{{.}}
 {{end}}{{end}}
-More: smg launch --help, smg serve --help, smg --version
+More: smg launch --help, smg serve --help, smg --version, smg completion SHELL, smg man
       smg launch --help=groups, --help=<group>, --help=<flag or word>, --help=all
 `
+}
 
 // commandTemplate is the help of one command with the flags that are visible.
 func commandTemplate(command string) string {
