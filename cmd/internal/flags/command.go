@@ -146,7 +146,8 @@ func Parse(in Input) (*Command, error) {
 	if !bare {
 		command, rest = first, in.Args[1:]
 	}
-	if out, ok := in.version(); ok {
+	asked := words(command, in.Args)
+	if out, ok := in.version(asked); ok {
 		return &Command{Verb: Print, Output: out + "\n"}, nil
 	}
 	switch command {
@@ -169,7 +170,7 @@ func Parse(in Input) (*Command, error) {
 		near := suggest(first, commandNames())
 		return nil, usage(first, didYouMean(near, "", "smg --help lists the commands"), "unknown command")
 	}
-	if topic, ok := helpAsked(rest); ok {
+	if topic, ok := helpAsked(asked); ok {
 		if bare && topic == "" {
 			command = ""
 		}
@@ -178,12 +179,29 @@ func Parse(in Input) (*Command, error) {
 	return in.parse(command, rest, bare)
 }
 
-// version finds a question for the version anywhere before a bare "--".
-func (in *Input) version() (string, bool) {
-	for _, a := range in.Args {
+// words are the arguments up to a bare "--", without the values of serve's flags that
+// may begin with a dash: what stands in those is an engine's.
+func words(command string, args []string) []string {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	if command != nameServe {
+		return args
+	}
+	s, out := newSet(command, serveTable()), []string(nil)
+	for i := 0; i < len(args); i++ {
+		out = append(out, args[i])
+		if e := s.lookup(strings.TrimPrefix(args[i], "--")); e != nil && e.Dashed && strings.HasPrefix(args[i], "--") {
+			i++
+		}
+	}
+	return out
+}
+
+// version finds a question for the version among words.
+func (in *Input) version(words []string) (string, bool) {
+	for _, a := range words {
 		switch strings.ReplaceAll(a, "_", "-") {
-		case "--":
-			return "", false
 		case "--version", "-V":
 			return in.Version, true
 		case "--version-verbose":
@@ -193,12 +211,9 @@ func (in *Input) version() (string, bool) {
 	return "", false
 }
 
-// helpAsked finds a question for help anywhere before a bare "--".
-func helpAsked(args []string) (topic string, ok bool) {
-	for _, a := range args {
-		if a == "--" {
-			return "", false
-		}
+// helpAsked finds a question for help among words.
+func helpAsked(words []string) (topic string, ok bool) {
+	for _, a := range words {
 		if a == "-h" || a == "--help" {
 			return "", true
 		}
@@ -246,6 +261,10 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	if err := environment(s, &line, in.Env); err != nil {
 		return nil, err
 	}
+	var unused []string
+	if !in.Child {
+		unused = unusedNotices(s, &line)
+	}
 	if command == nameServe {
 		fallback(s, &line)
 	}
@@ -259,6 +278,7 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	}
 	c := &Command{Verb: verbOf(command, &config.Launch), Launch: &config.Launch, Warnings: line.warnings, given: line, child: in.Child}
 	_, config.PolicySet = typed[s.prefixed("policy")]
+	_, config.Requests.MaxBufferedSet = typed[s.prefixed("max-buffered-request-bytes")]
 	config.settle()
 	switch command {
 	case nameReplay:
@@ -288,7 +308,7 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 		workers = config.headcount()
 	}
 	notices, warnings := config.legRemarks(prefix)
-	c.Notices, c.Warnings = append(c.Notices, notices...), append(c.Warnings, warnings...)
+	c.Notices, c.Warnings = slices.Concat(c.Notices, notices, unused), append(c.Warnings, warnings...)
 	if !in.Child {
 		c.Warnings = append(c.Warnings, unknownVariables(in.Variables)...)
 	}

@@ -91,6 +91,8 @@ func (r *rewriter) stray(token string) error {
 	switch {
 	case token == "--":
 		hint = "only smg serve passes arguments on"
+	case r.set.command == nameCheck && token == nameServe:
+		hint = "write smg serve --dry-run and its flags"
 	case len(r.out.flags) > 0:
 		last := r.out.flags[len(r.out.flags)-1]
 		switch e := r.set.lookup(last.name); e.Kind {

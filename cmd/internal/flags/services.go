@@ -1,7 +1,6 @@
 package flags
 
 import (
-	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -168,31 +167,19 @@ func (l *Launch) checkBus(c *checker) {
 	l.checkNATSListen(c)
 }
 
-// checkNATSListen judges the built-in server's address, which no other listener may
-// have.
+// checkNATSListen judges the built-in server's address.
 func (l *Launch) checkNATSListen(c *checker) {
 	if l.Bus.Listen == "" {
 		return
 	}
 	host, port, err := net.SplitHostPort(l.Bus.Listen)
-	n, numberErr := strconv.ParseUint(port, 10, 16)
+	_, numberErr := strconv.ParseUint(port, 10, 16)
 	if err != nil || numberErr != nil || host == "" {
 		c.add("nats-listen", l.Bus.Listen, "write USER:PASSWORD@HOST:PORT, such as smg:secret@127.0.0.1:4222", "not an address to listen on")
 		return
 	}
 	if l.Bus.User == "" && l.Topology == Single {
 		c.add("nats-listen", l.Bus.Listen, "write USER:PASSWORD@"+l.Bus.Listen, "services that join need credentials")
-	}
-	if n == 0 {
-		return
-	}
-	for _, other := range []struct {
-		flag string
-		port int
-	}{{"--port", l.Port}, {"--" + c.prefix + "prometheus-port", l.PrometheusPort}} {
-		if int(n) == other.port {
-			c.add("nats-listen", fmt.Sprintf("%s and %s %d", l.Bus.Listen, other.flag, other.port), "change one of them", "two listeners cannot share a port")
-		}
 	}
 }
 
