@@ -106,7 +106,9 @@ func helpedCommands() []string {
 }
 
 // helpTopics are what "--help=" of launch and serve is completed to.
-func helpTopics() []string { return append([]string{"all", "groups"}, groupsOf(Table())...) }
+func helpTopics() []string {
+	return append([]string{"all", "groups", groupPlanned}, groupsOf(Table())...)
+}
 
 const completionHelp = `Usage: smg completion SHELL
 Prints a script that completes commands, flags and values of smg. SHELL is bash, zsh or fish; the script's first lines say how to load it.

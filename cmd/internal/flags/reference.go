@@ -96,8 +96,12 @@ func (d *Def) commands() string {
 		name string
 		in   Scope
 	}{
-		{nameLaunch, InLaunch}, {nameServe + " (`--router-`)", InRouter}, {nameServe, InServe},
-		{nameIngress, InIngress}, {nameSelector, InSelector}, {nameReplay, InReplay},
+		{nameLaunch, InLaunch},
+		{nameServe + " (`--router-`)", InRouter},
+		{nameServe, InServe},
+		{nameIngress, InIngress},
+		{nameSelector, InSelector},
+		{nameReplay, InReplay},
 	} {
 		if d.In&c.in != 0 || c.in == InReplay && d.replayed() {
 			all = append(all, c.name)
