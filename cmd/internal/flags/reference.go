@@ -14,7 +14,7 @@ func Reference() string {
 
 <!-- Written by "make golden" from the tables of cmd/internal/flags; do not edit. -->
 
-Every flag of smg, by group; ` + "`smg COMMAND --help=all`" + ` prints those of one command. How they are written:
+Every flag of smg, by group; ` + "`smg launch --help=all`" + ` prints those of launch, and so for every command. How they are written:
 
 - ` + "`--name value` and `--name=value`" + ` are the same, and so are ` + "`--worker_urls` and `--worker-urls`" + `. A flag without a value is on; ` + "`--name=false`" + ` is off.
 - ` + "`URL...`" + ` takes all that follows up to the next flag. ` + repeated(table) + ` are given once for each value.
