@@ -144,6 +144,7 @@ func TestCLI(t *testing.T) {
 		{"bool_value", "launch --log-json true", 2, []string{"unexpected argument"}},
 		{"bool_value_bad", "launch --log-json=yes", 2, []string{"neither true nor false"}},
 		{"dashes_in_launch", "launch -- x", 2, []string{"only smg serve passes arguments on"}},
+		{"check_of_serve", "check serve --backend sim", 2, []string{"unexpected argument", "write smg serve --dry-run"}},
 		{"stray", "launch x", 2, []string{"unexpected argument", "x"}},
 		{"not_a_number", "launch --max-payload-size 1k", 2, []string{`"1k" is not a whole number`}},
 		{"too_many_seconds", "launch --request-timeout-secs 99999999999", 2, []string{"out of range"}},

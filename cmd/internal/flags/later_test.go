@@ -87,6 +87,11 @@ func TestLater(t *testing.T) {
 // TestChoices holds what completion and help offer to what is accepted.
 func TestChoices(t *testing.T) {
 	got := map[string][]string{}
+	for _, d := range serveTable() {
+		if d.Name == "backend" {
+			got["serve's backend"] = d.Choices()
+		}
+	}
 	for _, d := range Table() {
 		choices := d.Choices()
 		for _, c := range choices {
@@ -99,7 +104,7 @@ func TestChoices(t *testing.T) {
 	for name, want := range map[string]string{
 		"log-level": "debug info warn error", "topology": "single split", "encode-policy": "random round_robin consistent_hashing",
 		"leg": "regular encode prefill decode", "engine-log": "prefix raw file", "degraded-selection": "local fail", "port": "", "worker-urls": "",
-		"assignment-mode": "random min_load min_group delegate",
+		"assignment-mode": "random min_load min_group delegate", "serve's backend": "sglang vllm llamacpp custom sim",
 	} {
 		if c := strings.Join(got[name], " "); c != want {
 			t.Errorf("--%s offers %q, want %q", name, c, want)

@@ -167,7 +167,9 @@ func testFilesOfCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, flags := range [][]string{
-		{"--tls-cert-path", empty, "--tls-key-path", empty}, {"--client-cert-path", empty, "--client-key-path", empty}, {"--ca-cert-paths", empty},
+		{"--tls-cert-path", empty, "--tls-key-path", empty},
+		{"--client-cert-path", empty, "--client-key-path", empty},
+		{"--ca-cert-paths", empty},
 		{"--ca-cert-paths", filepath.Dir(empty)},
 	} {
 		if _, code, text := run(nil, append([]string{"launch"}, flags...)...); code != 1 || !strings.Contains(text, flags[0]+" "+flags[1]) {

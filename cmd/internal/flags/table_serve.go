@@ -13,7 +13,7 @@ func serveTable() []Def {
 		{
 			Name: "backend", Kind: Scalar, Value: "NAME", Default: "sglang", Env: []string{"SMG_DEFAULT_BACKEND"}, Group: groupEngines, In: InServe, Everyday: true,
 			Help: "Kind of engine: sglang, vllm, llamacpp, custom (see --engine-cmd) or sim (simulated).",
-			set:  setEnum(func(s *Serve) *string { return &s.Engines.Backend }, "backend", knownBackends()),
+			set:  setBackend,
 		},
 		{
 			Name: "model", Aliases: []string{"model-path"}, Kind: Scalar, Value: "MODEL", Group: groupEngines, In: InServe, Everyday: true,
