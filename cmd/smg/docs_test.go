@@ -92,8 +92,8 @@ func completed(words []string) []string {
 			words[i] = "regular"
 		}
 	}
-	has := func(any ...string) bool {
-		return slices.ContainsFunc(any, func(w string) bool { return slices.Contains(words, w) })
+	has := func(one ...string) bool {
+		return slices.ContainsFunc(one, func(w string) bool { return slices.Contains(words, w) })
 	}
 	switch {
 	case has("--help", "-h") || strings.Contains(strings.Join(words, " "), "--help="):
