@@ -35,7 +35,7 @@ type offer struct {
 	names   []string // after the dashes, the one to offer first
 	help    string
 	value   string   // placeholder, empty if the flag takes no value
-	choices []string // values, if they can be listed
+	choices []string // values, if they can be listed; without a placeholder only behind "="
 	many    bool     // may be given again
 }
 
@@ -70,7 +70,11 @@ func sections(others map[string][]cli.Flag) []section {
 		all = append(all, one)
 	}
 	for i := range all {
-		all[i].flags = append(all[i].flags, offer{names: []string{"help"}, help: "Show help."})
+		help := offer{names: []string{"help"}, help: "Show help."}
+		if configured(all[i].commands[0]) {
+			help.choices = helpTopics()
+		}
+		all[i].flags = append(all[i].flags, help)
 	}
 	return all
 }

@@ -2,40 +2,57 @@ package flags
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // bashCompletion is the script for bash 4 and newer.
 func bashCompletion(all []section) string {
-	var values, words strings.Builder
+	var values, words, behind strings.Builder
 	for _, s := range all {
-		fmt.Fprintf(&words, "\t%s) words='%s' ;;\n", strings.Join(s.commands, " | "), strings.Join(typed(s.flags), " "))
-		for _, o := range s.flags {
-			var patterns []string
-			for _, command := range s.commands {
-				for _, n := range o.names {
-					patterns = append(patterns, command+":--"+n)
-				}
-			}
-			pattern := strings.Join(patterns, " | ")
-			switch {
-			case o.value == "":
-			case o.files():
-				fmt.Fprintf(&values, "\t%s) compopt -o default 2>/dev/null && return ;;\n", pattern)
-			default:
-				fmt.Fprintf(&values, "\t%s) _smg_offer '%s' && return ;;\n", pattern, strings.Join(o.choices, " "))
-			}
+		fmt.Fprintf(&words, "\t%s) words='%s' ;;\n", s.commands[0], strings.Join(typed(s.flags), " "))
+		for _, v := range valuesOf(s) {
+			fmt.Fprintf(&values, "\t%s)\n\t\t%s\n\t\treturn\n\t\t;;\n", strings.Join(v.patterns, " | "), v.action)
 		}
 	}
-	var behind strings.Builder
 	for _, c := range commandList() {
 		if list := wordsBehind()[c.name]; list != nil {
-			fmt.Fprintf(&behind, "\t\t%s) _smg_offer '%s' && return ;;\n", c.name, strings.Join(list, " "))
+			fmt.Fprintf(&behind, "\t\t%s) _smg_offer '%s' ;;\n", c.name, strings.Join(list, " "))
 		}
 	}
 	return strings.NewReplacer("@commands@", strings.Join(commandNames(), " "), "@topics@", strings.Join(helpTopics(), " "),
-		"@values@", strings.TrimSuffix(values.String(), "\n"), "@words@", strings.TrimSuffix(words.String(), "\n"),
-		"@behind@", strings.TrimSuffix(behind.String(), "\n")).Replace(bashTemplate)
+		"@values@\n", values.String(), "@words@\n", words.String(), "@behind@\n", behind.String(), "@files@", bashFiles).Replace(bashTemplate)
+}
+
+// bashFiles has bash complete names of files.
+const bashFiles = "compopt -o default 2>/dev/null"
+
+// bashValues are flags whose values are completed alike.
+type bashValues struct {
+	patterns []string
+	action   string
+}
+
+// valuesOf are the flags of s that take values.
+func valuesOf(s section) (all []bashValues) {
+	for _, o := range s.flags {
+		if o.value == "" {
+			continue
+		}
+		action := "_smg_offer '" + strings.Join(o.choices, " ") + "'"
+		if o.files() {
+			action = bashFiles
+		}
+		at := slices.IndexFunc(all, func(v bashValues) bool { return v.action == action })
+		if at < 0 {
+			at = len(all)
+			all = append(all, bashValues{action: action})
+		}
+		for _, n := range o.names {
+			all[at].patterns = append(all[at].patterns, s.commands[0]+":--"+n)
+		}
+	}
+	return all
 }
 
 // typed are the flags as they are typed.
@@ -57,26 +74,31 @@ _smg_offer() {
 }
 
 _smg() {
-	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=launch words= i
+	local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=launch words= joined= i
 	COMPREPLY=()
 	# bash makes three words of --flag=value.
 	if [[ $cur == = ]]; then
 		cur=
+		joined=yes
 	elif [[ $prev == = ]]; then
 		prev=${COMP_WORDS[COMP_CWORD-2]}
+		joined=yes
 	fi
 	if ((COMP_CWORD == 1)) && [[ $cur != -* ]]; then
 		_smg_offer '@commands@'
 		return
 	fi
-	[[ ${COMP_WORDS[1]} == -* ]] || command=${COMP_WORDS[1]}
+	case ${COMP_WORDS[1]} in
+	-* | start | check) ;; # these have the flags of launch
+	*) command=${COMP_WORDS[1]} ;;
+	esac
 	for ((i = 1; i < COMP_CWORD; i++)); do
 		if [[ ${COMP_WORDS[i]} == -- ]]; then # what follows is the engines'
-			compopt -o default 2>/dev/null
+			@files@
 			return
 		fi
 	done
-	if [[ $prev == --help ]]; then
+	if [[ $prev == --help && $joined ]]; then
 		_smg_offer '@topics@'
 		return
 	fi
@@ -95,7 +117,7 @@ _smg() {
 @behind@
 		esac
 	fi
-	[[ $command != replay ]] || compopt -o default 2>/dev/null
+	[[ $command != replay ]] || @files@
 }
 
 complete -F _smg smg

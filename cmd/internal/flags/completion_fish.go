@@ -52,6 +52,8 @@ func fishFlags(all []section) []fishLine {
 func fishFlag(o *offer) string {
 	out := "-l " + o.names[0]
 	switch {
+	case o.value == "" && len(o.choices) > 0:
+		out += " -a " + fishQuote(strings.Join(o.choices, " "))
 	case o.value == "":
 	case len(o.choices) > 0:
 		out += " -x -a " + fishQuote(strings.Join(o.choices, " "))

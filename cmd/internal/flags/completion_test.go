@@ -109,6 +109,8 @@ func testCompletion(t *testing.T, complete completer) {
 		{"a value that nobody knows", []string{"serve", "--router-kv-indexer-ttl-secs", ""}, nil},
 		{"values behind =", []string{"serve", "--router-policy="}, policy.Names()},
 		{"value behind =", []string{"serve", "--backend=sg"}, []string{"sglang"}},
+		{"topic of help", []string{"serve", "--help=lo"}, []string{"loads", "logs"}},
+		{"start", []string{"start", "--cache-index", ""}, []string{"tree", "hash"}},
 		{"value that works", []string{"serve", "--backend", "tok"}, nil},
 		{"flag behind a value", []string{"launch", "--policy", "random", "--prometheus-p"}, []string{"--prometheus-port"}},
 		{"sim", []string{"sim", "--eng"}, []string{"--engines"}},

@@ -40,12 +40,18 @@ func zshFlag(o *offer, name string, first bool) string {
 	if o.many || !first {
 		out = "*" + out
 	}
-	if o.value != "" {
+	switch {
+	case o.value != "":
 		out += "="
+	case o.choices != nil:
+		out += "=-"
 	}
 	out += "[" + escape.Replace(o.help) + "]"
-	if o.value == "" {
+	if o.value == "" && o.choices == nil {
 		return out
+	}
+	if o.value == "" {
+		out += ":" // it may be missing
 	}
 	action := " "
 	switch {
