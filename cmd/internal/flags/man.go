@@ -66,7 +66,7 @@ func (d *Def) paragraph(out *strings.Builder) {
 	if all := append(append([]string(nil), d.Env...), d.Presence...); len(all) > 0 {
 		text += " Variable: " + strings.Join(all, ", ") + "."
 	}
-	fmt.Fprintf(out, ".TP\n%s\n%s\nIn %s.\n", head, roffLine(text), roff(strings.ReplaceAll(d.commands(), "`", "")))
+	fmt.Fprintf(out, ".TP\n%s\n%s\nIn %s.\n", head, roffLine(text), roff(strings.ReplaceAll(d.foundIn(), "`", "")))
 }
 
 // roff escapes what roff would read as its own.

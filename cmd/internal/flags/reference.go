@@ -77,7 +77,7 @@ func (d *Def) row(out *strings.Builder) {
 	if all := d.Choices(); len(all) > 0 && len(d.offered()) == len(all) && !named(d.Help, all[0]) {
 		meaning += " One of " + strings.Join(all, ", ") + "."
 	}
-	fmt.Fprintf(out, "| %s | %s | %s | %s | %s |\n", cell(d.spellings()), cell(code(d.Default)), strings.Join(variables, "<br>"), d.commands(), cell(meaning))
+	fmt.Fprintf(out, "| %s | %s | %s | %s | %s |\n", cell(d.spellings()), cell(code(d.Default)), strings.Join(variables, "<br>"), d.foundIn(), cell(meaning))
 }
 
 // spellings are the names of d and its placeholder, in Markdown.
@@ -89,8 +89,8 @@ func (d *Def) spellings() string {
 	return strings.Join(all, "<br>")
 }
 
-// commands names where d exists.
-func (d *Def) commands() string {
+// foundIn names where d exists.
+func (d *Def) foundIn() string {
 	var all []string
 	for _, c := range []struct {
 		name string
