@@ -51,6 +51,8 @@ func run(args []string) int {
 		return admin.Main("workers", cmd.AdminArgs)
 	case flags.RunStatus:
 		return admin.Main("status", cmd.AdminArgs)
+	case flags.PrintCompletion:
+		return complete(cmd.Shell)
 	case flags.Print: // it has been done
 	}
 	return code

@@ -7,22 +7,19 @@ import (
 
 // Names of the commands.
 const (
-	nameLaunch   = "launch"
-	nameCheck    = "check"
-	nameServe    = "serve"
-	nameIngress  = "ingress"
-	nameSelector = "selector"
-	nameSim      = "sim"
-	nameReplay   = "replay"
-	nameWorkers  = "workers"
-	nameStatus   = "status"
-	nameHelp     = "help"
+	nameLaunch     = "launch"
+	nameCheck      = "check"
+	nameServe      = "serve"
+	nameIngress    = "ingress"
+	nameSelector   = "selector"
+	nameSim        = "sim"
+	nameReplay     = "replay"
+	nameWorkers    = "workers"
+	nameStatus     = "status"
+	nameHelp       = "help"
+	nameCompletion = "completion"
+	nameMan        = "man"
 )
-
-// commandNames are the words that may stand first, aliases included.
-func commandNames() []string {
-	return []string{nameLaunch, "start", nameCheck, nameServe, nameIngress, nameSelector, nameSim, nameReplay, nameWorkers, nameStatus, nameHelp}
-}
 
 // configured says whether the command has flags of ours and a configuration.
 func configured(command string) bool {
@@ -70,6 +67,8 @@ const (
 	// RunWorkers and RunStatus ask a gateway that runs, as AdminArgs say.
 	RunWorkers
 	RunStatus
+	// PrintCompletion writes the completion for Shell to standard output.
+	PrintCompletion
 )
 
 // Input is what a command line means depends on.
@@ -100,6 +99,7 @@ type Command struct {
 	Launch  *Launch  // the others, RunServe: the gateway's part of Serve
 	Serve   *Serve   // RunServe
 	SimArgs []string // RunSim
+	Shell   string   // PrintCompletion
 	Replay  *Replay  // RunReplay
 	// AdminArgs are what stands behind the command, of RunWorkers and RunStatus.
 	AdminArgs []string
@@ -162,6 +162,10 @@ func Parse(in Input) (*Command, error) {
 		return &Command{Verb: RunStatus, AdminArgs: slices.Clone(rest)}, nil
 	case nameHelp:
 		return in.helpCommand(rest)
+	case nameCompletion:
+		return completionCommand(rest)
+	case nameMan:
+		return manCommand(rest)
 	default:
 		near := suggest(first, commandNames())
 		return nil, usage(first, didYouMean(near, "", "smg --help lists the commands"), "unknown command")
@@ -235,6 +239,10 @@ func (in *Input) helpCommand(rest []string) (*Command, error) {
 		return &Command{Verb: RunStatus, AdminArgs: []string{"--help"}}, nil
 	case rest[0] == "start":
 		return in.help(nameLaunch, "")
+	case rest[0] == nameCompletion:
+		return completionCommand([]string{"--help"})
+	case rest[0] == nameMan:
+		return manCommand([]string{"--help"})
 	case configured(rest[0]):
 		return in.help(rest[0], "")
 	}

@@ -118,6 +118,9 @@ func (d *Def) Choices() []string {
 	return nil
 }
 
+// replayed says whether replay has the flag because it tunes policies.
+func (d *Def) replayed() bool { return d.Tunes != nil && d.In&InSelector != 0 || d.Name == stickyFlag }
+
 // noValue is none of any flag's choices.
 const noValue = "\x00"
 
@@ -166,8 +169,7 @@ func newSet(command string, table []Def) *set {
 		e := &entry{Def: d, name: d.Name}
 		switch {
 		case command != nameServe && d.In&scopeOf(command) != 0:
-		case command == nameReplay && d.Tunes != nil && d.In&InSelector != 0:
-		case command == nameReplay && d.Name == stickyFlag:
+		case command == nameReplay && d.replayed():
 		case command == nameServe && d.In&InServe != 0:
 			e.own = true
 		case command == nameServe && d.In&InRouter != 0:

@@ -34,8 +34,10 @@ func (t Topology) String() string {
 // Bus is where the services meet.
 type Bus struct {
 	// URLs are those of an external NATS. Without any, a server is built in, which
-	// listens on Listen, if that is not empty, for clients that have User and Password.
+	// listens on Listen, if that is not empty, for clients that have User and Password,
+	// and keeps its buckets in StateDir, if that is not empty.
 	URLs     []string
+	StateDir string
 	Listen   string
 	User     string
 	Password string
@@ -145,6 +147,9 @@ func (l *Launch) checkBus(c *checker) {
 	b := l.Bus
 	if b.External() && b.Listen != "" {
 		c.add("nats-listen", b.Listen, "leave one of them out", "there is no built-in NATS server with --%snats-url", c.prefix)
+	}
+	if b.External() && b.StateDir != "" {
+		c.add("state-dir", b.StateDir, "leave one of them out", "there is no built-in NATS server with --%snats-url", c.prefix)
 	}
 	hint := "add --" + c.prefix + "nats-url, or leave it out"
 	for _, f := range []struct{ flag, file string }{{"nats-creds", b.Creds}, {"nats-tls-ca", b.CA}} {

@@ -73,7 +73,6 @@ func laterTable() []Def {
 			Def{Name: "disable-audit-logging", Kind: Bool, Help: "Do not log who changed workers."},
 		),
 		later(groupStorage, everyProcess,
-			Def{Name: "state-dir", Kind: Scalar, Value: "DIR", Help: "Folder where the built-in NATS server keeps what it knows over a restart."},
 			Def{
 				Name: "history-backend", Kind: Scalar, Value: "NAME", Default: "memory", Also: []string{"none"},
 				Help: "Where conversations are kept: memory, none, oracle, postgres or redis.",
