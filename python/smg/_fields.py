@@ -399,7 +399,7 @@ FLAGS = {
     "tenant_api_key": Flag("tenant-api-key", (), "repeated", str, (), "TENANT=KEY", True, "Key of a tenant. Not supported yet."),
     "jwt_role_claim": Flag("jwt-role-claim", (), "scalar", str, (), "NAME", False, "Claim of a token with the administrator's roles. Not supported yet."),
     "disable_audit_logging": Flag("disable-audit-logging", (), "bool", bool, (), "", False, "Do not log who changed workers. Not supported yet."),
-    "state_dir": Flag("state-dir", (), "scalar", str, (), "DIR", False, "Folder where the built-in NATS server keeps what it knows over a restart. Not supported yet."),
+    "state_dir": Flag("state-dir", (), "scalar", str, (), "DIR", False, "Folder where the built-in NATS server keeps workers and pins over a restart (in memory, for as long as it runs)."),
     "schema_config": Flag("schema-config", (), "scalar", str, (), "FILE", False, "Names of tables and columns. Not supported yet."),
     "storage_context_headers": Flag("storage-context-headers", (), "list", str, (), "HEADER=KEY...", False, "Request headers that are stored too. Not supported yet."),
     "enable_wasm": Flag("enable-wasm", (), "bool", bool, (), "", False, "Run programs of users in the gateway. Not supported yet."),
