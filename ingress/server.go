@@ -183,9 +183,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer wg.Wait()
 	defer cut()
 	wg.Go(func() { s.watcher.run(base) })
-	if s.forgetter != nil {
-		wg.Go(func() { s.forgetting(base, s.forgetter) })
-	}
+	wg.Go(func() { s.forgetting(base) })
 	checked := front.NewListener(l, front.Config{
 		MaxHeadBytes: s.cfg.MaxHeaderBytes, WriteStall: s.cfg.WriteStall, TLS: s.cfg.TLS,
 		Insecure: func(client net.Addr, err error) {
