@@ -24,7 +24,7 @@ func TestTargetsAreForgotten(t *testing.T) {
 	if n := size(&g.Server.targets); n != 2 {
 		t.Fatalf("%d targets of two workers", n)
 	}
-	old, err := g.Server.target(goes)
+	old, err := g.Server.target(&worker.Spec{URL: goes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestTargetsAreForgotten(t *testing.T) {
 			t.Errorf("%d %s", r.status, r.body)
 		}
 	}
-	if now, err := g.Server.target(goes); err != nil || now == old {
+	if now, err := g.Server.target(&worker.Spec{URL: goes}); err != nil || now == old {
 		t.Errorf("the old target is used again: %v", err)
 	}
 }

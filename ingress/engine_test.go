@@ -388,7 +388,7 @@ func TestGatewayEngines(t *testing.T) {
 // panicky is a Dispatcher with a fault.
 type panicky struct{}
 
-func (panicky) Target(string) (*engine.Target, error) { return nil, nil }
+func (panicky) Reach(string, *worker.PoolRules) (*engine.Target, error) { return nil, nil }
 
 func (panicky) Send(context.Context, *engine.Target, *engine.Request) (*engine.Response, error) {
 	panic("fault")
