@@ -116,7 +116,7 @@ test-real: build .venv-real/.done ## a real model on two llama.cpp servers behin
 	.venv-real/bin/python -B -m pytest -q -rs test/real
 
 .PHONY: test-clients
-test-clients: build .venv-clients/.done ## the OpenAI and Anthropic clients and curl against simulated engines, whole and in legs
+test-clients: build .venv-clients/.done ## the OpenAI and Anthropic clients and curl against simulated engines, whole, in legs, and over TLS with HTTP/1.1 and HTTP/2
 	.venv-clients/bin/python -B -m pytest -q -rs test/clients
 
 .PHONY: test-clients-go

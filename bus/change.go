@@ -11,6 +11,9 @@ import (
 // changeTries bounds how often a change is asked for anew because of others' writes.
 const changeTries = 4
 
+// operationHeader marks what stands for a deletion in the stream of a bucket.
+const operationHeader = "KV-Operation"
+
 // Change stores what change makes of what is stored under k: another value, or nil to
 // delete it. old is nil if there is none, or none that can be read, and is change's own.
 // What others write meanwhile is never lost: change is asked anew for what they wrote,
@@ -80,6 +83,32 @@ func (b *Bucket[K, V]) change(ctx context.Context, kv jetstream.KeyValue, k K, c
 		b.own[k] = written{data, revision}
 	}
 	return nil, err
+}
+
+// Deleted says whether somebody has deleted what was stored under k. That the bucket has
+// no k is none: it may be a new bucket, which is going to be filled again.
+func (b *Bucket[K, V]) Deleted(ctx context.Context, k K) (deleted bool, err error) {
+	key := b.table.FormatKey(k)
+	err = b.kv.do(ctx, func(ctx context.Context, kv jetstream.KeyValue) error {
+		stream, err := b.kv.conn.js.Stream(ctx, "KV_"+kv.Bucket())
+		if err != nil {
+			return err
+		}
+		last, err := stream.GetLastMsgForSubject(ctx, "$KV."+kv.Bucket()+"."+key)
+		switch {
+		case errors.Is(err, jetstream.ErrMsgNotFound):
+			deleted = false
+		case err != nil:
+			return err
+		default:
+			deleted = last.Header.Get(operationHeader) != ""
+		}
+		return nil
+	})
+	if err != nil {
+		return false, fmt.Errorf("looking for %s in %s: %w", key, b.table.Bucket, err)
+	}
+	return deleted, nil
 }
 
 // overtaken remembers what somebody else has put in place of what this process had:

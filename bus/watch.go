@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"maps"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -67,6 +68,8 @@ func (w *watch[K, V]) synced(ctx context.Context) error {
 	}
 	present := w.present
 	w.present = nil
+	// A mark that the bucket does not keep any more is not told again.
+	maps.DeleteFunc(w.told, func(k K, was state) bool { return was.deleted && !present[k] })
 	return w.bucket.refill(ctx, func(k K) bool { return present[k] })
 }
 

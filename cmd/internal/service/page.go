@@ -35,6 +35,7 @@ type Page struct {
 	Ready     func() bool  // nil where another port tells
 	// Readiness is what a parent asks for in place of it, nil where there is none.
 	Readiness func() (ready bool, healthy, total int)
+	Profiles  bool // show those of the process, too
 }
 
 // ReadinessPath is where a child shows its readiness.
@@ -79,6 +80,9 @@ func ServePage(ctx context.Context, l net.Listener, page Page, log *slog.Logger)
 				http.Error(w, "not ready", http.StatusServiceUnavailable)
 			}
 		})
+	}
+	if page.Profiles {
+		handleProfiles(mux)
 	}
 	return serveUntil(ctx, l, mux, "metrics", log)
 }
