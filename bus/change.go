@@ -24,15 +24,23 @@ func (b *Bucket[K, V]) Change(ctx context.Context, k K, change func(old *V) (*V,
 	defer b.mu.Unlock()
 	for try := 1; ; try++ {
 		var refused error
+		removed := false
 		err := b.kv.do(ctx, func(ctx context.Context, kv jetstream.KeyValue) error {
 			var err error
-			refused, err = b.change(ctx, kv, k, change)
+			refused, err = b.change(ctx, kv, k, func(old *V) (*V, error) {
+				v, err := change(old)
+				removed = v == nil && err == nil
+				return v, err
+			})
 			return err
 		})
 		switch {
 		case refused != nil:
 			return refused
 		case err == nil:
+			if removed {
+				b.sweep(ctx)
+			}
 			return nil
 		case !isConflict(err):
 			return fmt.Errorf("changing %s in %s: %w", b.table.FormatKey(k), b.table.Bucket, err)
@@ -116,6 +124,7 @@ func (b *Bucket[K, V]) Deleted(ctx context.Context, k K) (deleted bool, err erro
 func (b *Bucket[K, V]) overtaken(k K, data []byte, revision uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	delete(b.marks, k)
 	if w, ok := b.own[k]; ok && w.revision < revision {
 		b.own[k] = written{data, revision}
 	}
