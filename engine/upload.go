@@ -22,12 +22,14 @@ type upload struct {
 	readErr error         // what the stream failed with by itself, once done
 }
 
-// stop has an upload end that waits for its stream.
+// stop has an upload end that waits for its stream, and closes a stream that nobody
+// reads on since the engine took no more of it.
 func (u *upload) stop() {
-	if u.stream != nil && !u.finished() {
-		u.stopped.Store(true)
-		_ = u.stream.Close() // the upload says what became of it
+	if u.stream == nil || u.finished() && (u.err == nil || u.readErr != nil || u.ending.Load()) {
+		return
 	}
+	u.stopped.Store(true)
+	_ = u.stream.Close() // the upload says what became of it
 }
 
 // pieceSize is how much of a stream is sent at a time.
