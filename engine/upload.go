@@ -22,14 +22,13 @@ type upload struct {
 	readErr error         // what the stream failed with by itself, once done
 }
 
-// stop has an upload end that waits for its stream, and closes a stream that nobody
-// reads on since the engine took no more of it.
+// stop has an upload end that waits for its stream, and closes a stream that is not at
+// its end: also where the engine has let go of the connection before.
 func (u *upload) stop() {
-	if u.stream == nil || u.finished() && (u.err == nil || u.readErr != nil || u.ending.Load()) {
-		return
+	if u.stream != nil && !u.ending.Load() {
+		u.stopped.Store(true)
+		_ = u.stream.Close() // the upload says what became of it
 	}
-	u.stopped.Store(true)
-	_ = u.stream.Close() // the upload says what became of it
 }
 
 // pieceSize is how much of a stream is sent at a time.
