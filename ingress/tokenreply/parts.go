@@ -1,0 +1,146 @@
+package tokenreply
+
+import (
+	"slices"
+	"strconv"
+)
+
+// parts are what an answer is put together from, as the insides of JSON strings and
+// lists: of all of it, or of what no event has said yet.
+type parts struct {
+	text, ids []byte
+	// Of tokens: their probabilities (in chat, all that is told of them), those of other
+	// tokens at their places, their names, and where in the text they begin.
+	values, tops, asked, names, offsets []byte
+}
+
+// clear forgets all but the memory.
+func (p *parts) clear() {
+	for _, b := range p.all() {
+		*b = (*b)[:0]
+	}
+}
+
+func (p *parts) all() [7]*[]byte {
+	return [...]*[]byte{&p.text, &p.ids, &p.values, &p.tops, &p.asked, &p.names, &p.offsets}
+}
+
+// size is how much memory p takes.
+func (p *parts) size() (n int) {
+	for _, b := range p.all() {
+		n += cap(*b)
+	}
+	return n
+}
+
+func (p *parts) id(token uint32) {
+	p.ids = strconv.AppendUint(appendItem(p.ids), uint64(token), 10)
+}
+
+// tell adds what is known of the token at place i, before which the text has as many
+// characters as offset.
+func (r *Reply) tell(p *parts, w *Wanted, l *Logprobs, i, offset int) {
+	value, tops, asked := l.place(i)
+	token := TokenLogprob{l.Tokens[i], value}
+	switch r.req.API {
+	case Chat:
+		p.values = r.chatToken(appendItem(p.values), token, tops[:min(len(tops), w.Top)])
+	case Completions:
+		name := r.words.Text(token.Token)
+		p.offsets = strconv.AppendInt(appendItem(p.offsets), int64(offset), 10)
+		p.values = appendLogprob(appendItem(p.values), value)
+		p.names = appendString(appendItem(p.names), name)
+		p.tops = r.namedTops(appendItem(p.tops), token, name, tops[:min(len(tops), w.Top)])
+	case Generate:
+		p.values = r.triple(appendItem(p.values), w, token)
+		if w.Top > 0 {
+			p.tops = r.triples(appendItem(p.tops), w, tops)
+		}
+		if len(w.Asked) > 0 {
+			p.asked = r.triples(appendItem(p.asked), w, asked)
+		}
+	}
+}
+
+// chatToken appends a token and the likeliest ones in its place.
+func (r *Reply) chatToken(dst []byte, t TokenLogprob, tops []TokenLogprob) []byte {
+	dst = r.namedToken(dst, t)
+	dst = append(dst, `,"top_logprobs":[`...)
+	for i, top := range tops {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(r.namedToken(dst, top), '}')
+	}
+	return append(dst, "]}"...)
+}
+
+// namedToken appends a token's object, but for its end.
+func (r *Reply) namedToken(dst []byte, t TokenLogprob) []byte {
+	text := r.words.Text(t.Token)
+	dst = append(dst, `{"token":`...)
+	dst = appendString(dst, text)
+	dst = append(dst, `,"logprob":`...)
+	dst = appendNumber(dst, t.Value)
+	dst = append(dst, `,"bytes":[`...)
+	for i := range len(text) {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendUint(dst, uint64(text[i]), 10)
+	}
+	return append(dst, ']')
+}
+
+// namedTops appends the likeliest tokens by their text, and the one that it became. Of
+// tokens that read the same the first counts.
+func (r *Reply) namedTops(dst []byte, t TokenLogprob, name string, tops []TokenLogprob) []byte {
+	if t.Value != t.Value {
+		return append(dst, "null"...)
+	}
+	dst = append(dst, '{')
+	add := func(name string, value float32) {
+		if slices.Contains(r.seen, name) {
+			return
+		}
+		if len(r.seen) > 0 {
+			dst = append(dst, ',')
+		}
+		r.seen = append(r.seen, name)
+		dst = append(appendString(dst, name), ':')
+		dst = appendNumber(dst, value)
+	}
+	r.seen = r.seen[:0]
+	for _, top := range tops {
+		add(r.words.Text(top.Token), top.Value)
+	}
+	add(name, t.Value)
+	return append(dst, '}')
+}
+
+// triple appends a token as Generate tells of it.
+func (r *Reply) triple(dst []byte, w *Wanted, t TokenLogprob) []byte {
+	dst = appendLogprob(append(dst, '['), t.Value)
+	dst = append(dst, ',')
+	dst = strconv.AppendUint(dst, uint64(t.Token), 10)
+	if !w.Text {
+		return append(dst, ",null]"...)
+	}
+	dst = append(dst, ',')
+	return append(appendString(dst, r.words.Text(t.Token)), ']')
+}
+
+// triples appends what is told of one place, null if it is nothing.
+func (r *Reply) triples(dst []byte, w *Wanted, all []TokenLogprob) []byte {
+	if len(all) == 0 {
+		return append(dst, "null"...)
+	}
+	dst = append(dst, '[')
+	for i, t := range all {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = r.triple(dst, w, t)
+	}
+	return append(dst, ']')
+}

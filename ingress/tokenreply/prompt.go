@@ -1,0 +1,54 @@
+package tokenreply
+
+import "unicode/utf8"
+
+// prompt is what is known of one.
+type prompt struct {
+	tokens int    // as the engine counts them, else as they were sent
+	echo   string // what its answers begin with
+	told   bool   // the engine has spoken of its tokens' probabilities
+	parts  parts
+	left   int // choices that have not ended
+}
+
+// TellPrompt says what is known of the tokens of a prompt. What comes first counts:
+// where one engine computes the prompt and another one the answer, that is the first
+// one's, if it comes before the other's pieces.
+func (r *Reply) TellPrompt(i int, l *Logprobs) {
+	if i < 0 || i >= len(r.prompts) || l == nil || r.prompts[i].told {
+		return
+	}
+	p, asked := &r.prompts[i], &r.req.Prompts[i]
+	p.told = true
+	w := &asked.Logprobs
+	if !w.Prompt || w.From < 0 || r.req.API == Chat || r.req.API == Completions && !r.req.Echo {
+		return
+	}
+	n := l.len()
+	from := max(0, n-max(0, len(asked.Tokens)-w.From)) // some engines tell of all
+	var offsets Detokenizer
+	if r.req.API == Completions {
+		offsets = r.words.Stream(r.req.SkipSpecial)
+	}
+	runes, all := 0, utf8.RuneCountInString(p.echo)
+	for k := range n {
+		at := min(runes, all)
+		if offsets != nil {
+			r.one[0] = l.Tokens[k]
+			runes += utf8.RuneCountInString(offsets.Push(r.one[:]...))
+		}
+		if k < from {
+			continue
+		}
+		r.tell(&p.parts, w, l, k, at)
+	}
+}
+
+// echoOf is the text of a prompt.
+func (r *Reply) echoOf(p *Prompt) string {
+	if p.Text != "" || r.req.API != Completions || !r.req.Echo {
+		return p.Text
+	}
+	s := r.words.Stream(r.req.SkipSpecial)
+	return s.Push(p.Tokens...) + s.End()
+}
