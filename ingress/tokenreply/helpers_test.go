@@ -82,7 +82,11 @@ func chat() *tokenreply.Request {
 	}
 }
 
-func begin(t testing.TB, req *tokenreply.Request, v tokenreply.Vocabulary) *tokenreply.Reply {
+func begin(t interface {
+	Helper()
+	Fatal(...any)
+}, req *tokenreply.Request, v tokenreply.Vocabulary,
+) *tokenreply.Reply {
 	t.Helper()
 	r, err := tokenreply.New(req, v)
 	if err != nil {

@@ -3,6 +3,7 @@ package tokenreply
 import (
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // parts are what an answer is put together from, as the insides of JSON strings and
@@ -46,7 +47,7 @@ func (r *Reply) tell(p *parts, w *Wanted, l *Logprobs, i, offset int) {
 	case Chat:
 		p.values = r.chatToken(appendItem(p.values), token, tops[:min(len(tops), w.Top)])
 	case Completions:
-		name := r.words.Text(token.Token)
+		name := shown(r.words.Text(token.Token))
 		p.offsets = strconv.AppendInt(appendItem(p.offsets), int64(offset), 10)
 		p.values = appendLogprob(appendItem(p.values), value)
 		p.names = appendString(appendItem(p.names), name)
@@ -61,6 +62,9 @@ func (r *Reply) tell(p *parts, w *Wanted, l *Logprobs, i, offset int) {
 		}
 	}
 }
+
+// shown is the text of a token that may be less than a character.
+func shown(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
 
 // chatToken appends a token and the likeliest ones in its place.
 func (r *Reply) chatToken(dst []byte, t TokenLogprob, tops []TokenLogprob) []byte {
@@ -79,7 +83,7 @@ func (r *Reply) chatToken(dst []byte, t TokenLogprob, tops []TokenLogprob) []byt
 func (r *Reply) namedToken(dst []byte, t TokenLogprob) []byte {
 	text := r.words.Text(t.Token)
 	dst = append(dst, `{"token":`...)
-	dst = appendString(dst, text)
+	dst = appendString(dst, shown(text))
 	dst = append(dst, `,"logprob":`...)
 	dst = appendNumber(dst, t.Value)
 	dst = append(dst, `,"bytes":[`...)
@@ -112,7 +116,7 @@ func (r *Reply) namedTops(dst []byte, t TokenLogprob, name string, tops []TokenL
 	}
 	r.seen = r.seen[:0]
 	for _, top := range tops {
-		add(r.words.Text(top.Token), top.Value)
+		add(shown(r.words.Text(top.Token)), top.Value)
 	}
 	add(name, t.Value)
 	return append(dst, '}')
@@ -127,7 +131,7 @@ func (r *Reply) triple(dst []byte, w *Wanted, t TokenLogprob) []byte {
 		return append(dst, ",null]"...)
 	}
 	dst = append(dst, ',')
-	return append(appendString(dst, r.words.Text(t.Token)), ']')
+	return append(appendString(dst, shown(r.words.Text(t.Token))), ']')
 }
 
 // triples appends what is told of one place, null if it is nothing.

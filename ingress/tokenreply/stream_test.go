@@ -109,8 +109,10 @@ func TestEvents(t *testing.T) {
 			},
 		},
 		{
-			name:   "echo of tokens",
-			change: func(r *tokenreply.Request) { r.API, r.Echo, r.Prompts[0].Tokens = tokenreply.Completions, true, []uint32{tokenTool, b, c} },
+			name: "echo of tokens",
+			change: func(r *tokenreply.Request) {
+				r.API, r.Echo, r.Prompts[0].Tokens = tokenreply.Completions, true, []uint32{tokenTool, b, c}
+			},
 			pieces: []*tokenreply.Piece{last("length")},
 			want: []string{
 				textHead + `{"index":0,"text":"bc","logprobs":null,"finish_reason":null,"matched_stop":null}],"usage":null}`,
@@ -119,8 +121,10 @@ func TestEvents(t *testing.T) {
 			},
 		},
 		{
-			name:   "a stop string ends it before the engine does",
-			change: func(r *tokenreply.Request) { r.API, r.Engine, r.Stop = tokenreply.Completions, tokenreply.VLLM, []string{"bc"} },
+			name: "a stop string ends it before the engine does",
+			change: func(r *tokenreply.Request) {
+				r.API, r.Engine, r.Stop = tokenreply.Completions, tokenreply.VLLM, []string{"bc"}
+			},
 			pieces: []*tokenreply.Piece{piece(a), piece(b), piece(c), piece(a, a), last("length", b)},
 			want: []string{
 				textHead + `{"index":0,"text":"a","logprobs":null,"finish_reason":null,"stop_reason":null}]}`,
