@@ -76,7 +76,7 @@ var rules = []rule{
 	{pkg: "legs", allows: []string{"worker", "policy", "wire", "bus"}, denies: []string{"net/http"}},
 	{pkg: "ingress/body"},
 	{pkg: "ingress/front"},
-	{pkg: "ingress/tokenreply", denies: []string{"net/http", "google.golang.org/grpc"}},
+	{pkg: "ingress/tokenreply", allows: []string{"engine/rpc"}},
 	{pkg: "ingress", allows: []string{"worker", "wire", "bootstrap", "engine", "ingress/..."}, denies: []string{"github.com/nats-io"}},
 	{pkg: "launcher/...", allows: []string{"worker", "launcher/..."}},
 	{pkg: "sim/...", allows: []string{"sim/...", "engine/enginepb/..."}, denies: []string{"github.com/nats-io"}},

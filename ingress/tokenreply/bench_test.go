@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"smg/engine/rpc"
 	"smg/ingress/tokenreply"
 )
 
@@ -27,17 +28,17 @@ func BenchmarkStream(b *testing.B) {
 		{"chat_stops", func(r *tokenreply.Request) { r.Stop = []string{"\n\n", "User:", "quick!", "<|im_end|>"} }},
 		{"completions_vllm", func(r *tokenreply.Request) { r.API, r.Engine = tokenreply.Completions, tokenreply.VLLM }},
 		{"generate_new", func(r *tokenreply.Request) { r.API, r.Incremental = tokenreply.Generate, true }},
-		{"chat_logprobs", func(r *tokenreply.Request) { r.Prompts[0].Logprobs = tokenreply.Wanted{Output: true, Top: 2} }},
+		{"chat_logprobs", func(r *tokenreply.Request) { r.Prompts[0].Logprobs = rpc.LogprobsWanted{Output: true, Top: 2} }},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
 			req := chat()
 			req.Stream = true
 			bc.change(req)
 			r := begin(b, req, plain{v})
-			var pieces []*tokenreply.Piece
+			var pieces []*rpc.Piece
 			for i, id := range ids {
 				p := piece(id)
-				p.Output = probs([]uint32{id}, []float32{-0.5}, others{{id, -0.5}, {ids[(i+1)%len(ids)], -1.5}})
+				p.Output = probs([]uint32{id}, []float32{-0.5}, others{at(id, -0.5), at(ids[(i+1)%len(ids)], -1.5)})
 				pieces = append(pieces, p)
 			}
 			dst := add(b, r, nil, pieces[0])

@@ -3,6 +3,8 @@ package tokenreply
 import (
 	"slices"
 	"unicode/utf8"
+
+	"smg/engine/rpc"
 )
 
 // choice is one answer on its way from tokens to text.
@@ -46,7 +48,7 @@ const (
 )
 
 // take brings c forward by a piece.
-func (r *Reply) take(c *choice, w *Wanted, p *Piece) {
+func (r *Reply) take(c *choice, w *Prompt, p *rpc.Piece) {
 	if p.Cached > 0 {
 		c.cached = p.Cached
 	}
@@ -62,7 +64,7 @@ func (r *Reply) take(c *choice, w *Wanted, p *Piece) {
 }
 
 // token takes the token at place i of a piece.
-func (r *Reply) token(c *choice, w *Wanted, p *Piece, i int) {
+func (r *Reply) token(c *choice, w *Prompt, p *rpc.Piece, i int) {
 	token := p.Tokens[i]
 	if c.holds {
 		c.holds = false
@@ -74,7 +76,7 @@ func (r *Reply) token(c *choice, w *Wanted, p *Piece, i int) {
 	if r.req.API == Generate {
 		c.parts.id(token)
 	}
-	if w.Output && i < p.Output.len() {
+	if w.Logprobs.Output && i < places(p.Output) {
 		r.tell(&c.parts, w, p.Output, i, c.runes)
 	}
 	if !r.req.KeepStop && (r.mayStop(token) || p.Done && i == len(p.Tokens)-1 && p.StopToken != nil && *p.StopToken == token) {
@@ -96,7 +98,7 @@ func (r *Reply) push(c *choice, token uint32) {
 }
 
 // end ends c as the engine says.
-func (r *Reply) end(c *choice, p *Piece) {
+func (r *Reply) end(c *choice, p *rpc.Piece) {
 	c.finish = p.Finish
 	if c.finish == "" {
 		c.finish = finishStop

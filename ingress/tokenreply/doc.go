@@ -9,6 +9,7 @@
 // something to say, or the whole answer at its end. The text does not depend on the
 // portions.
 //
-// The package is pure: no I/O, no goroutines, no clock. It does not know HTTP, leases,
-// engines' connections, or where text for tokens comes from: that is a [Vocabulary].
+// The package is pure: no I/O, no goroutines, no clock. Of package rpc it has the values
+// only. It does not know HTTP, leases, engines' connections, or where text for tokens comes
+// from: that is a [Vocabulary].
 package tokenreply

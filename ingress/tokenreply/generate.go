@@ -84,8 +84,8 @@ func (r *Reply) generateReason(dst []byte, c *choice) []byte {
 // tell of the prompt once.
 func (r *Reply) generateLogprobs(dst []byte, i int) []byte {
 	c, p := &r.choices[i], &r.prompts[i/r.req.N].parts
-	w := &r.req.Prompts[i/r.req.N].Logprobs
-	if !w.Output {
+	w := &r.req.Prompts[i/r.req.N]
+	if !w.Logprobs.Output {
 		return dst
 	}
 	if c.begun && r.req.Incremental {
@@ -93,11 +93,11 @@ func (r *Reply) generateLogprobs(dst []byte, i int) []byte {
 	}
 	dst = list(dst, `,"input_token_logprobs":[`, p.values)
 	dst = list(dst, `,"output_token_logprobs":[`, c.parts.values)
-	if w.Top > 0 {
+	if w.Logprobs.Top > 0 {
 		dst = list(dst, `,"input_top_logprobs":[`, p.tops)
 		dst = list(dst, `,"output_top_logprobs":[`, c.parts.tops)
 	}
-	if len(w.Asked) > 0 {
+	if len(w.Logprobs.Tokens) > 0 {
 		dst = list(dst, `,"input_token_ids_logprobs":[`, p.asked)
 		dst = list(dst, `,"output_token_ids_logprobs":[`, c.parts.asked)
 	}

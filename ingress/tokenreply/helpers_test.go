@@ -5,6 +5,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"smg/engine/rpc"
 	"smg/ingress/tokenreply"
 )
 
@@ -96,7 +97,7 @@ func begin(t interface {
 }
 
 // run is all that a reply says to pieces of its first prompt.
-func run(t testing.TB, req *tokenreply.Request, v tokenreply.Vocabulary, pieces ...*tokenreply.Piece) string {
+func run(t testing.TB, req *tokenreply.Request, v tokenreply.Vocabulary, pieces ...*rpc.Piece) string {
 	t.Helper()
 	r := begin(t, req, v)
 	var dst []byte
@@ -109,7 +110,7 @@ func run(t testing.TB, req *tokenreply.Request, v tokenreply.Vocabulary, pieces 
 	return string(r.AppendEnd(dst))
 }
 
-func add(t testing.TB, r *tokenreply.Reply, dst []byte, p *tokenreply.Piece) []byte {
+func add(t testing.TB, r *tokenreply.Reply, dst []byte, p *rpc.Piece) []byte {
 	t.Helper()
 	dst, err := r.Append(dst, 0, p)
 	if err != nil {
@@ -119,8 +120,8 @@ func add(t testing.TB, r *tokenreply.Reply, dst []byte, p *tokenreply.Piece) []b
 }
 
 // piece is one that goes on, and last one that ends a choice.
-func piece(tokens ...uint32) *tokenreply.Piece { return &tokenreply.Piece{Tokens: tokens} }
+func piece(tokens ...uint32) *rpc.Piece { return &rpc.Piece{Tokens: tokens} }
 
-func last(finish string, tokens ...uint32) *tokenreply.Piece {
-	return &tokenreply.Piece{Tokens: tokens, Done: true, Finish: finish}
+func last(finish string, tokens ...uint32) *rpc.Piece {
+	return &rpc.Piece{Tokens: tokens, Done: true, Finish: finish}
 }

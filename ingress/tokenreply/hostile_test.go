@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"smg/engine/rpc"
 	"smg/ingress/tokenreply"
 )
 
@@ -32,21 +33,21 @@ func FuzzHostile(f *testing.F) {
 			}
 			return list
 		}
-		tops := func() (all [][]tokenreply.TokenLogprob) {
+		tops := func() (all [][]rpc.TokenLogprob) {
 			for range next() % 4 {
-				var place []tokenreply.TokenLogprob
+				var place []rpc.TokenLogprob
 				for _, token := range tokens() {
-					place = append(place, tokenreply.TokenLogprob{Token: token, Value: odd[next()%len(odd)]})
+					place = append(place, rpc.TokenLogprob{Token: token, Value: odd[next()%len(odd)]})
 				}
 				all = append(all, place)
 			}
 			return all
 		}
-		logprobs := func() *tokenreply.Logprobs {
+		logprobs := func() *rpc.Logprobs {
 			if next()%3 == 0 {
 				return nil
 			}
-			l := &tokenreply.Logprobs{Tokens: tokens(), Top: tops(), Asked: tops()}
+			l := &rpc.Logprobs{Tokens: tokens(), Top: tops(), Asked: tops()}
 			for range next() % 5 {
 				l.Values = append(l.Values, odd[next()%len(odd)])
 			}
@@ -62,13 +63,14 @@ func FuzzHostile(f *testing.F) {
 			req.Stop = []string{stop}
 		}
 		req.Prompts[0].Text = text
-		req.Prompts[0].Logprobs = tokenreply.Wanted{
-			Output: bits&128 > 0, Prompt: next()%2 > 0, From: next() - 10, Top: next() % 3, Asked: tokens(), Text: next()%2 > 0,
+		req.Prompts[0].Logprobs = rpc.LogprobsWanted{
+			Output: bits&128 > 0, Prompt: next()%2 > 0, From: next() - 10, Top: next() % 3, Tokens: tokens(),
 		}
+		req.Prompts[0].TokenText = next()%2 > 0
 		r := begin(t, req, v)
 		var all []byte
 		for range 1 + next()%6 {
-			p := &tokenreply.Piece{Index: next() % req.N, Tokens: tokens(), Prompt: next() - 9, Cached: next() - 9, Output: logprobs(), Input: logprobs()}
+			p := &rpc.Piece{Index: next() % req.N, Tokens: tokens(), Prompt: next() - 9, Cached: next() - 9, Output: logprobs(), Input: logprobs()}
 			if p.Done = next()%2 > 0; p.Done {
 				p.Finish, p.StopText = finish, text
 				if next()%2 > 0 {
@@ -82,7 +84,7 @@ func FuzzHostile(f *testing.F) {
 		}
 		for i := range req.N {
 			var err error
-			if all, err = r.Append(all, 0, &tokenreply.Piece{Index: i, Done: true}); err != nil {
+			if all, err = r.Append(all, 0, &rpc.Piece{Index: i, Done: true}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -7,38 +7,43 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"smg/engine/rpc"
 	"smg/ingress/tokenreply"
 )
 
 // probs are of tokens, with as many others at each place as tops has.
-func probs(tokens []uint32, values []float32, tops ...[]tokenreply.TokenLogprob) *tokenreply.Logprobs {
-	return &tokenreply.Logprobs{Tokens: tokens, Values: values, Top: tops}
+func probs(tokens []uint32, values []float32, tops ...[]rpc.TokenLogprob) *rpc.Logprobs {
+	return &rpc.Logprobs{Tokens: tokens, Values: values, Top: tops}
 }
 
 func nan() float32 { return float32(math.NaN()) }
 
-type others = []tokenreply.TokenLogprob
+type others = []rpc.TokenLogprob
+
+func at(token uint32, value float32) rpc.TokenLogprob {
+	return rpc.TokenLogprob{Token: token, Value: value}
+}
 
 func TestLogprobs(t *testing.T) {
 	v, ids := words("é", "x", "\xf0\x9f", "\x98\x80", "p", "q", "\xff")
 	e, x, half, rest, p, q, bad := ids[0], ids[1], ids[2], ids[3], ids[4], ids[5], ids[6]
-	with := func(piece *tokenreply.Piece, output, input *tokenreply.Logprobs) *tokenreply.Piece {
+	with := func(piece *rpc.Piece, output, input *rpc.Logprobs) *rpc.Piece {
 		piece.Output, piece.Input = output, input
 		return piece
 	}
 	tests := []struct {
 		name   string
 		change func(*tokenreply.Request)
-		want   tokenreply.Wanted
-		pieces []*tokenreply.Piece
+		want   rpc.LogprobsWanted
+		pieces []*rpc.Piece
 		// said is what of each choice, or event, is told.
 		said []string
 	}{
 		{
 			name: "chat",
-			want: tokenreply.Wanted{Output: true, Top: 1},
-			pieces: []*tokenreply.Piece{
-				with(piece(e, half), probs([]uint32{e, half}, []float32{-0.25, -1e-7}, others{{e, -0.25}, {x, -2}}, others{{half, -1e-7}}), nil),
+			want: rpc.LogprobsWanted{Output: true, Top: 1},
+			pieces: []*rpc.Piece{
+				with(piece(e, half), probs([]uint32{e, half}, []float32{-0.25, -1e-7}, others{at(e, -0.25), at(x, -2)}, others{at(half, -1e-7)}), nil),
 				with(last("stop", rest), probs([]uint32{rest}, []float32{float32(math.Inf(-1))}, others{}), nil),
 			},
 			said: []string{`{"content":[` +
@@ -48,20 +53,20 @@ func TestLogprobs(t *testing.T) {
 		},
 		{
 			name:   "chat that was not asked",
-			pieces: []*tokenreply.Piece{with(last("stop", e), probs([]uint32{e}, []float32{-1}), nil)},
+			pieces: []*rpc.Piece{with(last("stop", e), probs([]uint32{e}, []float32{-1}), nil)},
 			said:   []string{`null`},
 		},
 		{
 			name:   "chat that was not told",
-			want:   tokenreply.Wanted{Output: true, Top: 2},
-			pieces: []*tokenreply.Piece{last("stop", e)},
+			want:   rpc.LogprobsWanted{Output: true, Top: 2},
+			pieces: []*rpc.Piece{last("stop", e)},
 			said:   []string{`{"content":[]}`},
 		},
 		{
 			name:   "chat as it comes",
 			change: func(r *tokenreply.Request) { r.Stream, r.Stop = true, []string{"xx"} },
-			want:   tokenreply.Wanted{Output: true},
-			pieces: []*tokenreply.Piece{
+			want:   rpc.LogprobsWanted{Output: true},
+			pieces: []*rpc.Piece{
 				with(piece(e), probs([]uint32{e}, []float32{-1}), nil),
 				with(piece(x), probs([]uint32{x}, []float32{-2}), nil),
 				with(piece(p), probs([]uint32{p}, []float32{-3}), nil),
@@ -77,17 +82,17 @@ func TestLogprobs(t *testing.T) {
 		{
 			name:   "not of what is behind a stop string",
 			change: func(r *tokenreply.Request) { r.Stop = []string{"x"} },
-			want:   tokenreply.Wanted{Output: true},
-			pieces: []*tokenreply.Piece{with(last("length", x, e), probs([]uint32{x, e}, []float32{-1, -2}), nil)},
+			want:   rpc.LogprobsWanted{Output: true},
+			pieces: []*rpc.Piece{with(last("length", x, e), probs([]uint32{x, e}, []float32{-1, -2}), nil)},
 			said:   []string{`{"content":[{"token":"x","logprob":-1,"bytes":[120],"top_logprobs":[]}]}`},
 		},
 		{
 			name:   "completions",
 			change: func(r *tokenreply.Request) { r.API = tokenreply.Completions },
-			want:   tokenreply.Wanted{Output: true, Top: 2},
-			pieces: []*tokenreply.Piece{
-				with(piece(e, x), probs([]uint32{e, x}, []float32{-0.5, -1.5}, others{{e, -0.5}, {q, -1}, {p, -3}}, others{{p, -1}, {q, -1.25}}), nil),
-				with(last("length", half, bad), probs([]uint32{half, bad}, []float32{-2, -3}, others{{half, -2}, {bad, -3}}, others{{half, -2}}), nil),
+			want:   rpc.LogprobsWanted{Output: true, Top: 2},
+			pieces: []*rpc.Piece{
+				with(piece(e, x), probs([]uint32{e, x}, []float32{-0.5, -1.5}, others{at(e, -0.5), at(q, -1), at(p, -3)}, others{at(p, -1), at(q, -1.25)}), nil),
+				with(last("length", half, bad), probs([]uint32{half, bad}, []float32{-2, -3}, others{at(half, -2), at(bad, -3)}, others{at(half, -2)}), nil),
 			},
 			said: []string{`{"text_offset":[0,1,2,2],"token_logprobs":[-0.5,-1.5,-2,-3],"tokens":["é","x","�","�"],` +
 				`"top_logprobs":[{"é":-0.5,"q":-1},{"p":-1,"q":-1.25,"x":-1.5},{"�":-2},{"�":-2}]}`},
@@ -95,8 +100,8 @@ func TestLogprobs(t *testing.T) {
 		{
 			name:   "completions without others",
 			change: func(r *tokenreply.Request) { r.API = tokenreply.Completions },
-			want:   tokenreply.Wanted{Output: true},
-			pieces: []*tokenreply.Piece{with(last("length", e), probs([]uint32{e}, []float32{-0.5}), nil)},
+			want:   rpc.LogprobsWanted{Output: true},
+			pieces: []*rpc.Piece{with(last("length", e), probs([]uint32{e}, []float32{-0.5}), nil)},
 			said:   []string{`{"text_offset":[0],"token_logprobs":[-0.5],"tokens":["é"],"top_logprobs":[{"é":-0.5}]}`},
 		},
 		{
@@ -105,10 +110,10 @@ func TestLogprobs(t *testing.T) {
 				r.API, r.Echo = tokenreply.Completions, true
 				r.Prompts[0].Tokens, r.Prompts[0].Text = []uint32{tokenTool, p, q}, "pq"
 			},
-			want: tokenreply.Wanted{Output: true, Prompt: true, Top: 1},
-			pieces: []*tokenreply.Piece{
-				with(piece(e), probs([]uint32{e}, []float32{-1}, others{{e, -1}}), probs([]uint32{tokenTool, p, q}, []float32{nan(), -2, -3}, nil, others{{p, -2}}, others{{x, -1}})),
-				with(last("length", x), probs([]uint32{x}, []float32{-4}, others{{x, -4}}), nil),
+			want: rpc.LogprobsWanted{Output: true, Prompt: true, Top: 1},
+			pieces: []*rpc.Piece{
+				with(piece(e), probs([]uint32{e}, []float32{-1}, others{at(e, -1)}), probs([]uint32{tokenTool, p, q}, []float32{nan(), -2, -3}, nil, others{at(p, -2)}, others{at(x, -1)})),
+				with(last("length", x), probs([]uint32{x}, []float32{-4}, others{at(x, -4)}), nil),
 			},
 			said: []string{`{"text_offset":[0,0,1,2,3],"token_logprobs":[null,-2,-3,-1,-4],"tokens":["<|tool|>","p","q","é","x"],` +
 				`"top_logprobs":[null,{"p":-2},{"x":-1,"q":-3},{"é":-1},{"x":-4}]}`},
@@ -119,8 +124,8 @@ func TestLogprobs(t *testing.T) {
 				r.API, r.Engine, r.Echo, r.Stream = tokenreply.Completions, tokenreply.VLLM, true, true
 				r.Prompts[0].Tokens = []uint32{p}
 			},
-			want: tokenreply.Wanted{Output: true, Prompt: true},
-			pieces: []*tokenreply.Piece{
+			want: rpc.LogprobsWanted{Output: true, Prompt: true},
+			pieces: []*rpc.Piece{
 				with(piece(e), probs([]uint32{e}, []float32{-1}), probs([]uint32{p}, []float32{nan()})),
 				last("length"),
 			},
@@ -133,19 +138,19 @@ func TestLogprobs(t *testing.T) {
 		{
 			name:   "generate",
 			change: func(r *tokenreply.Request) { r.API = tokenreply.Generate },
-			want:   tokenreply.Wanted{Output: true, From: -1},
-			pieces: []*tokenreply.Piece{with(last("length", e, x), probs([]uint32{e, x}, []float32{-1, nan()}), probs(nil, nil))},
+			want:   rpc.LogprobsWanted{Output: true, From: -1},
+			pieces: []*rpc.Piece{with(last("length", e, x), probs([]uint32{e, x}, []float32{-1, nan()}), probs(nil, nil))},
 			said:   []string{`"input_token_logprobs":[],"output_token_logprobs":[[-1,10,null],[null,11,null]]`},
 		},
 		{
 			name:   "generate, all of it",
-			change: func(r *tokenreply.Request) { r.API = tokenreply.Generate },
-			want:   tokenreply.Wanted{Output: true, Prompt: true, From: 1, Top: 1, Asked: []uint32{q}, Text: true},
-			pieces: []*tokenreply.Piece{{
+			change: func(r *tokenreply.Request) { r.API, r.Prompts[0].TokenText = tokenreply.Generate, true },
+			want:   rpc.LogprobsWanted{Output: true, Prompt: true, From: 1, Top: 1, Tokens: []uint32{q}},
+			pieces: []*rpc.Piece{{
 				Tokens: []uint32{x}, Done: true, Finish: "length",
-				Output: &tokenreply.Logprobs{Tokens: []uint32{x}, Values: []float32{-1}, Top: []others{{{x, -1}}}, Asked: []others{{{q, -8}}}},
+				Output: &rpc.Logprobs{Tokens: []uint32{x}, Values: []float32{-1}, Top: []others{{at(x, -1)}}, Asked: []others{{at(q, -8)}}},
 				// Of all, as vLLM tells, while the second one is the first that was asked for.
-				Input: &tokenreply.Logprobs{Tokens: []uint32{5, 6, 7}, Values: []float32{nan(), -2, -3}, Top: []others{nil, {{p, -1}}, nil}, Asked: []others{nil, {{q, -7}}, nil}},
+				Input: &rpc.Logprobs{Tokens: []uint32{5, 6, 7}, Values: []float32{nan(), -2, -3}, Top: []others{nil, {at(p, -1)}, nil}, Asked: []others{nil, {at(q, -7)}, nil}},
 			}},
 			said: []string{`"input_token_logprobs":[[-2,6,""],[-3,7,""]],"output_token_logprobs":[[-1,11,"x"]],` +
 				`"input_top_logprobs":[[[-1,14,"p"]],null],"output_top_logprobs":[[[-1,11,"x"]]],` +
@@ -154,8 +159,8 @@ func TestLogprobs(t *testing.T) {
 		{
 			name:   "generate what is new",
 			change: func(r *tokenreply.Request) { r.API, r.Stream, r.Incremental = tokenreply.Generate, true, true },
-			want:   tokenreply.Wanted{Output: true, Prompt: true},
-			pieces: []*tokenreply.Piece{
+			want:   rpc.LogprobsWanted{Output: true, Prompt: true},
+			pieces: []*rpc.Piece{
 				with(piece(e), probs([]uint32{e}, []float32{-1}), probs([]uint32{5, 6, 7}, []float32{nan(), -2, -3})),
 				with(last("length", x), probs([]uint32{x}, []float32{-4}), nil),
 			},
@@ -167,8 +172,8 @@ func TestLogprobs(t *testing.T) {
 		{
 			name:   "generate from the beginning",
 			change: func(r *tokenreply.Request) { r.API, r.Stream = tokenreply.Generate, true },
-			want:   tokenreply.Wanted{Output: true, Prompt: true, From: 2},
-			pieces: []*tokenreply.Piece{
+			want:   rpc.LogprobsWanted{Output: true, Prompt: true, From: 2},
+			pieces: []*rpc.Piece{
 				with(piece(e), probs([]uint32{e}, []float32{-1}), probs([]uint32{7}, []float32{-3})),
 				with(last("length", x), probs([]uint32{x}, []float32{-4}), nil),
 			},
@@ -227,7 +232,7 @@ func TestTellPrompt(t *testing.T) {
 	v, ids := words("a")
 	req := chat()
 	req.API = tokenreply.Generate
-	req.Prompts[0].Logprobs = tokenreply.Wanted{Output: true, Prompt: true}
+	req.Prompts[0].Logprobs = rpc.LogprobsWanted{Output: true, Prompt: true}
 	r := begin(t, req, v)
 	r.TellPrompt(0, nil)
 	r.TellPrompt(7, probs([]uint32{1}, []float32{-1}))

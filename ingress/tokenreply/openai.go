@@ -221,8 +221,8 @@ func (r *Reply) logprobs(dst []byte, i int, prompt, answer *parts) []byte {
 			lists = append(lists, p)
 		}
 	}
-	w := &r.req.Prompts[i/r.req.N].Logprobs
-	if !w.Output || len(lists) == 0 && r.req.Stream {
+	w := &r.req.Prompts[i/r.req.N]
+	if !w.Logprobs.Output || len(lists) == 0 && r.req.Stream {
 		return append(dst, "null"...)
 	}
 	if r.req.API == Chat {

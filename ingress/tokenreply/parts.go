@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"smg/engine/rpc"
 )
 
 // parts are what an answer is put together from, as the insides of JSON strings and
@@ -40,25 +42,25 @@ func (p *parts) id(token uint32) {
 
 // tell adds what is known of the token at place i, before which the text has as many
 // characters as offset.
-func (r *Reply) tell(p *parts, w *Wanted, l *Logprobs, i, offset int) {
-	value, tops, asked := l.place(i)
-	token := TokenLogprob{l.Tokens[i], value}
+func (r *Reply) tell(p *parts, w *Prompt, l *rpc.Logprobs, i, offset int) {
+	value, tops, others := place(l, i)
+	token := rpc.TokenLogprob{Token: l.Tokens[i], Value: value}
 	switch r.req.API {
 	case Chat:
-		p.values = r.chatToken(appendItem(p.values), token, tops[:min(len(tops), w.Top)])
+		p.values = r.chatToken(appendItem(p.values), token, tops[:min(len(tops), w.Logprobs.Top)])
 	case Completions:
 		name := shown(r.words.Text(token.Token))
 		p.offsets = strconv.AppendInt(appendItem(p.offsets), int64(offset), 10)
 		p.values = appendLogprob(appendItem(p.values), value)
 		p.names = appendString(appendItem(p.names), name)
-		p.tops = r.namedTops(appendItem(p.tops), token, name, tops[:min(len(tops), w.Top)])
+		p.tops = r.namedTops(appendItem(p.tops), token, name, tops[:min(len(tops), w.Logprobs.Top)])
 	case Generate:
 		p.values = r.triple(appendItem(p.values), w, token)
-		if w.Top > 0 {
+		if w.Logprobs.Top > 0 {
 			p.tops = r.triples(appendItem(p.tops), w, tops)
 		}
-		if len(w.Asked) > 0 {
-			p.asked = r.triples(appendItem(p.asked), w, asked)
+		if len(w.Logprobs.Tokens) > 0 {
+			p.asked = r.triples(appendItem(p.asked), w, others)
 		}
 	}
 }
@@ -67,7 +69,7 @@ func (r *Reply) tell(p *parts, w *Wanted, l *Logprobs, i, offset int) {
 func shown(text string) string { return strings.ToValidUTF8(text, "\ufffd") }
 
 // chatToken appends a token and the likeliest ones in its place.
-func (r *Reply) chatToken(dst []byte, t TokenLogprob, tops []TokenLogprob) []byte {
+func (r *Reply) chatToken(dst []byte, t rpc.TokenLogprob, tops []rpc.TokenLogprob) []byte {
 	dst = r.namedToken(dst, t)
 	dst = append(dst, `,"top_logprobs":[`...)
 	for i, top := range tops {
@@ -80,7 +82,7 @@ func (r *Reply) chatToken(dst []byte, t TokenLogprob, tops []TokenLogprob) []byt
 }
 
 // namedToken appends a token's object, but for its end.
-func (r *Reply) namedToken(dst []byte, t TokenLogprob) []byte {
+func (r *Reply) namedToken(dst []byte, t rpc.TokenLogprob) []byte {
 	text := r.words.Text(t.Token)
 	dst = append(dst, `{"token":`...)
 	dst = appendString(dst, shown(text))
@@ -98,7 +100,7 @@ func (r *Reply) namedToken(dst []byte, t TokenLogprob) []byte {
 
 // namedTops appends the likeliest tokens by their text, and the one that it became. Of
 // tokens that read the same the first counts.
-func (r *Reply) namedTops(dst []byte, t TokenLogprob, name string, tops []TokenLogprob) []byte {
+func (r *Reply) namedTops(dst []byte, t rpc.TokenLogprob, name string, tops []rpc.TokenLogprob) []byte {
 	if t.Value != t.Value {
 		return append(dst, "null"...)
 	}
@@ -123,11 +125,11 @@ func (r *Reply) namedTops(dst []byte, t TokenLogprob, name string, tops []TokenL
 }
 
 // triple appends a token as Generate tells of it.
-func (r *Reply) triple(dst []byte, w *Wanted, t TokenLogprob) []byte {
+func (r *Reply) triple(dst []byte, w *Prompt, t rpc.TokenLogprob) []byte {
 	dst = appendLogprob(append(dst, '['), t.Value)
 	dst = append(dst, ',')
 	dst = strconv.AppendUint(dst, uint64(t.Token), 10)
-	if !w.Text {
+	if !w.TokenText {
 		return append(dst, ",null]"...)
 	}
 	dst = append(dst, ',')
@@ -135,7 +137,7 @@ func (r *Reply) triple(dst []byte, w *Wanted, t TokenLogprob) []byte {
 }
 
 // triples appends what is told of one place, null if it is nothing.
-func (r *Reply) triples(dst []byte, w *Wanted, all []TokenLogprob) []byte {
+func (r *Reply) triples(dst []byte, w *Prompt, all []rpc.TokenLogprob) []byte {
 	if len(all) == 0 {
 		return append(dst, "null"...)
 	}
@@ -147,4 +149,23 @@ func (r *Reply) triples(dst []byte, w *Wanted, all []TokenLogprob) []byte {
 		dst = r.triple(dst, w, t)
 	}
 	return append(dst, ']')
+}
+
+// place is what is told of the token at place i; tops and asked may be nil.
+func place(l *rpc.Logprobs, i int) (value float32, tops, asked []rpc.TokenLogprob) {
+	if i < len(l.Top) {
+		tops = l.Top[i]
+	}
+	if i < len(l.Asked) {
+		asked = l.Asked[i]
+	}
+	return l.Values[i], tops, asked
+}
+
+// places is of how many tokens l tells, which may be nil.
+func places(l *rpc.Logprobs) int {
+	if l == nil {
+		return 0
+	}
+	return min(len(l.Tokens), len(l.Values))
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"smg/engine/rpc"
 	"smg/ingress/tokenreply"
 )
 
@@ -91,22 +92,22 @@ func checkPieces(t *rapid.T) {
 }
 
 // cut makes pieces of an answer.
-func cut(t *rapid.T, g *generated) (pieces []*tokenreply.Piece) {
+func cut(t *rapid.T, g *generated) (pieces []*rpc.Piece) {
 	from := 0
 	for from < len(g.tokens) {
 		n := rapid.IntRange(1, 4).Draw(t, "piece")
 		upto := min(from+n, len(g.tokens))
-		pieces = append(pieces, &tokenreply.Piece{
+		pieces = append(pieces, &rpc.Piece{
 			Tokens: g.tokens[from:upto],
-			Output: &tokenreply.Logprobs{Tokens: g.tokens[from:upto], Values: g.values[from:upto]},
+			Output: &rpc.Logprobs{Tokens: g.tokens[from:upto], Values: g.values[from:upto]},
 		})
 		from = upto
 		if rapid.IntRange(0, 9).Draw(t, "empty") == 0 {
-			pieces = append(pieces, &tokenreply.Piece{})
+			pieces = append(pieces, &rpc.Piece{})
 		}
 	}
 	if len(pieces) == 0 || rapid.Bool().Draw(t, "end apart") {
-		pieces = append(pieces, &tokenreply.Piece{})
+		pieces = append(pieces, &rpc.Piece{})
 	}
 	end := pieces[len(pieces)-1]
 	end.Done, end.Finish, end.StopToken = true, g.finish, g.stopToken

@@ -1,6 +1,10 @@
 package tokenreply
 
-import "unicode/utf8"
+import (
+	"unicode/utf8"
+
+	"smg/engine/rpc"
+)
 
 // prompt is what is known of one.
 type prompt struct {
@@ -14,18 +18,17 @@ type prompt struct {
 // TellPrompt says what is known of the tokens of a prompt. What comes first counts:
 // where one engine computes the prompt and another one the answer, that is the first
 // one's, if it comes before the other's pieces.
-func (r *Reply) TellPrompt(i int, l *Logprobs) {
+func (r *Reply) TellPrompt(i int, l *rpc.Logprobs) {
 	if i < 0 || i >= len(r.prompts) || l == nil || r.prompts[i].told {
 		return
 	}
-	p, asked := &r.prompts[i], &r.req.Prompts[i]
+	p, w := &r.prompts[i], &r.req.Prompts[i]
 	p.told = true
-	w := &asked.Logprobs
-	if !w.Prompt || w.From < 0 || r.req.API == Chat || r.req.API == Completions && !r.req.Echo {
+	if !w.Logprobs.Prompt || w.Logprobs.From < 0 || r.req.API == Chat || r.req.API == Completions && !r.req.Echo {
 		return
 	}
-	n := l.len()
-	from := max(0, n-max(0, len(asked.Tokens)-w.From)) // some engines tell of all
+	n := places(l)
+	from := max(0, n-max(0, len(w.Tokens)-w.Logprobs.From)) // some engines tell of all
 	var offsets Detokenizer
 	if r.req.API == Completions {
 		offsets = r.words.Stream(r.req.SkipSpecial)

@@ -1,6 +1,10 @@
 package tokenreply
 
-import "fmt"
+import (
+	"fmt"
+
+	"smg/engine/rpc"
+)
 
 // Reply is the answer to one request. It is for one goroutine.
 type Reply struct {
@@ -52,7 +56,7 @@ func New(req *Request, words Vocabulary) (*Reply, error) {
 // Append takes a piece of an answer to a prompt, and appends to dst the events that it
 // makes, if the answer is streamed. Pieces of a choice that has ended say nothing new. An
 // error means that there is no such choice.
-func (r *Reply) Append(dst []byte, prompt int, p *Piece) ([]byte, error) {
+func (r *Reply) Append(dst []byte, prompt int, p *rpc.Piece) ([]byte, error) {
 	if prompt < 0 || prompt >= len(r.prompts) || p.Index < 0 || p.Index >= r.req.N {
 		return dst, fmt.Errorf("a piece of choice %d of prompt %d: there are %d of %d", p.Index, prompt, r.req.N, len(r.prompts))
 	}
@@ -67,7 +71,7 @@ func (r *Reply) Append(dst []byte, prompt int, p *Piece) ([]byte, error) {
 	if p.Input != nil {
 		r.TellPrompt(prompt, p.Input)
 	}
-	r.take(c, &r.req.Prompts[prompt].Logprobs, p)
+	r.take(c, &r.req.Prompts[prompt], p)
 	if c.ended {
 		r.left--
 		r.prompts[prompt].left--

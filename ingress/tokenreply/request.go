@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"smg/engine/rpc"
 )
 
 // API is what answers are said in.
@@ -73,24 +75,12 @@ type Prompt struct {
 	ID     string
 	Tokens []uint32
 	// Text is what Echo says; "" has it made of the tokens.
-	Text     string
-	Logprobs Wanted
-}
-
-// Wanted is which probabilities answers are to tell.
-type Wanted struct {
-	// Output asks for those of the answer's tokens.
-	Output bool
-	// Prompt asks for those of the prompt's tokens as well, from the token From on. In
-	// Completions they are told with Echo only.
-	Prompt bool
-	From   int
-	// Top of the most likely tokens come along for each place.
-	Top int
-	// Asked are tokens of which Generate tells the probability at each place.
-	Asked []uint32
-	// Text has Generate name tokens by their text, too.
-	Text bool
+	Text string
+	// Logprobs are the probabilities that answers tell. In Completions those of the prompt
+	// are told with Echo only.
+	Logprobs rpc.LogprobsWanted
+	// TokenText has Generate name tokens by their text, too.
+	TokenText bool
 }
 
 // maxChoices bounds the answers to one request.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"smg/engine/rpc"
 	"smg/ingress/tokenreply"
 	"smg/sim/simhttp"
 	"smg/sim/simtest"
@@ -159,7 +160,7 @@ func answered(t *testing.T, cfg simhttp.Config, api tokenreply.API, more map[str
 	limit = get(more, "max_new_tokens", get(more, "max_tokens", limit))
 	writer := simtext.NewWriter(cfg.Lengths)
 	vocabulary, _ := words()
-	var pieces [][][]*tokenreply.Piece // by prompt and choice
+	var pieces [][][]*rpc.Piece // by prompt and choice
 	names := namesOf(like, api, len(prompts), req.N, stream)
 	for i, text := range prompts {
 		if api == tokenreply.Chat {
@@ -167,7 +168,7 @@ func answered(t *testing.T, cfg simhttp.Config, api tokenreply.API, more map[str
 		}
 		tokens := simtext.Tokenize(text)
 		req.Prompts = append(req.Prompts, tokenreply.Prompt{ID: names[i], Tokens: wide(tokens), Text: text})
-		var choices [][]*tokenreply.Piece
+		var choices [][]*rpc.Piece
 		for k := range req.N {
 			s := simtext.Sampling{
 				Temperature: get(more, "temperature", 1.0), TopP: 1, Choice: k,
@@ -208,9 +209,9 @@ func answered(t *testing.T, cfg simhttp.Config, api tokenreply.API, more map[str
 }
 
 // said are the pieces of an answer, one per token, the last with its end.
-func said(a simtext.Answer, index int) (all []*tokenreply.Piece) {
+func said(a simtext.Answer, index int) (all []*rpc.Piece) {
 	for _, token := range a.Tokens {
-		all = append(all, &tokenreply.Piece{Index: index, Tokens: []uint32{uint32(token)}})
+		all = append(all, &rpc.Piece{Index: index, Tokens: []uint32{uint32(token)}})
 	}
 	end := all[len(all)-1]
 	end.Done, end.Finish, end.StopText = true, string(a.Finish), a.StopString

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"smg/engine/rpc"
 	"smg/ingress/tokenreply"
 )
 
@@ -20,7 +21,7 @@ func events(stream string) (all []string) {
 func TestEvents(t *testing.T) {
 	v, ids := words("a", "b", "c")
 	a, b, c := ids[0], ids[1], ids[2]
-	told := func(p *tokenreply.Piece) *tokenreply.Piece {
+	told := func(p *rpc.Piece) *rpc.Piece {
 		p.Prompt, p.Cached = 9, 4
 		return p
 	}
@@ -29,13 +30,13 @@ func TestEvents(t *testing.T) {
 	tests := []struct {
 		name   string
 		change func(*tokenreply.Request)
-		pieces []*tokenreply.Piece
+		pieces []*rpc.Piece
 		want   []string
 	}{
 		{
 			name:   "the end has no tokens of its own",
 			change: func(r *tokenreply.Request) { r.Engine = tokenreply.VLLM },
-			pieces: []*tokenreply.Piece{piece(a, b), last("length")},
+			pieces: []*rpc.Piece{piece(a, b), last("length")},
 			want: []string{
 				chatHead + `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null,"stop_reason":null}]}`,
 				chatHead + `{"index":0,"delta":{"content":"ab"},"logprobs":null,"finish_reason":null,"stop_reason":null}]}`,
@@ -48,7 +49,7 @@ func TestEvents(t *testing.T) {
 			change: func(r *tokenreply.Request) {
 				r.API, r.Engine, r.IncludeUsage, r.ContinuousUsage = tokenreply.Completions, tokenreply.VLLM, true, true
 			},
-			pieces: []*tokenreply.Piece{told(piece(a)), told(last("length", b, c))},
+			pieces: []*rpc.Piece{told(piece(a)), told(last("length", b, c))},
 			want: []string{
 				textHead + `{"index":0,"text":"a","logprobs":null,"finish_reason":null,"stop_reason":null}],"usage":{"prompt_tokens":9,"total_tokens":10,"completion_tokens":1,"prompt_tokens_details":{"cached_tokens":4}}}`,
 				textHead + `{"index":0,"text":"bc","logprobs":null,"finish_reason":"length","stop_reason":null}],"usage":{"prompt_tokens":9,"total_tokens":12,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4}}}`,
@@ -61,7 +62,7 @@ func TestEvents(t *testing.T) {
 			change: func(r *tokenreply.Request) {
 				r.API, r.Engine, r.ContinuousUsage, r.HideCached = tokenreply.Completions, tokenreply.VLLM, true, true
 			},
-			pieces: []*tokenreply.Piece{last("length", a)},
+			pieces: []*rpc.Piece{last("length", a)},
 			want:   []string{textHead + `{"index":0,"text":"a","logprobs":null,"finish_reason":"length","stop_reason":null}]}`, `[DONE]`},
 		},
 		{
@@ -69,7 +70,7 @@ func TestEvents(t *testing.T) {
 			change: func(r *tokenreply.Request) {
 				r.API, r.IncludeUsage, r.ContinuousUsage, r.HideCached = tokenreply.Completions, true, true, true
 			},
-			pieces: []*tokenreply.Piece{last("stop", a)},
+			pieces: []*rpc.Piece{last("stop", a)},
 			want: []string{
 				textHead + `{"index":0,"text":"a","logprobs":null,"finish_reason":null,"matched_stop":null}],"usage":{"prompt_tokens":3,"total_tokens":4,"completion_tokens":1,"prompt_tokens_details":null,"reasoning_tokens":0}}`,
 				textHead + `{"index":0,"text":"","logprobs":null,"finish_reason":"stop","matched_stop":null}],"usage":{"prompt_tokens":3,"total_tokens":4,"completion_tokens":1,"prompt_tokens_details":null,"reasoning_tokens":0}}`,
@@ -80,7 +81,7 @@ func TestEvents(t *testing.T) {
 		{
 			name:   "generate from the beginning",
 			change: func(r *tokenreply.Request) { r.API = tokenreply.Generate },
-			pieces: []*tokenreply.Piece{told(piece(a)), told(piece(b)), told(last("length", c))},
+			pieces: []*rpc.Piece{told(piece(a)), told(piece(b)), told(last("length", c))},
 			want: []string{
 				`{"text":"a","output_ids":[10],"meta_info":{"id":"c-1","finish_reason":null,"prompt_tokens":9,"weight_version":"default","total_retractions":0,"completion_tokens":1,"cached_tokens":4}}`,
 				`{"text":"ab","output_ids":[10,11],"meta_info":{"id":"c-1","finish_reason":null,"prompt_tokens":9,"weight_version":"default","total_retractions":0,"completion_tokens":2,"cached_tokens":4}}`,
@@ -91,7 +92,7 @@ func TestEvents(t *testing.T) {
 		{
 			name:   "generate what is new",
 			change: func(r *tokenreply.Request) { r.API, r.Incremental, r.Batch = tokenreply.Generate, true, true },
-			pieces: []*tokenreply.Piece{piece(a), piece(tokenTool), piece(b), last("stop", tokenEOS)},
+			pieces: []*rpc.Piece{piece(a), piece(tokenTool), piece(b), last("stop", tokenEOS)},
 			want: []string{
 				`{"text":"a","output_ids":[10],"meta_info":{"id":"c-1","finish_reason":null,"prompt_tokens":3,"weight_version":"default","total_retractions":0,"completion_tokens":1,"cached_tokens":0},"index":0}`,
 				`{"text":"b","output_ids":[4,11],"meta_info":{"id":"c-1","finish_reason":null,"prompt_tokens":3,"weight_version":"default","total_retractions":0,"completion_tokens":3,"cached_tokens":0},"index":0}`,
@@ -102,7 +103,7 @@ func TestEvents(t *testing.T) {
 		{
 			name:   "generate given up",
 			change: func(r *tokenreply.Request) { r.API = tokenreply.Generate },
-			pieces: []*tokenreply.Piece{last("abort", a)},
+			pieces: []*rpc.Piece{last("abort", a)},
 			want: []string{
 				`{"text":"a","output_ids":[10],"meta_info":{"id":"c-1","finish_reason":{"type":"abort","message":"Aborted","status_code":null,"err_type":null},"prompt_tokens":3,"weight_version":"default","total_retractions":0,"completion_tokens":1,"cached_tokens":0}}`,
 				`[DONE]`,
@@ -113,7 +114,7 @@ func TestEvents(t *testing.T) {
 			change: func(r *tokenreply.Request) {
 				r.API, r.Echo, r.Prompts[0].Tokens = tokenreply.Completions, true, []uint32{tokenTool, b, c}
 			},
-			pieces: []*tokenreply.Piece{last("length")},
+			pieces: []*rpc.Piece{last("length")},
 			want: []string{
 				textHead + `{"index":0,"text":"bc","logprobs":null,"finish_reason":null,"matched_stop":null}],"usage":null}`,
 				textHead + `{"index":0,"text":"","logprobs":null,"finish_reason":"length","matched_stop":null}],"usage":null}`,
@@ -125,7 +126,7 @@ func TestEvents(t *testing.T) {
 			change: func(r *tokenreply.Request) {
 				r.API, r.Engine, r.Stop = tokenreply.Completions, tokenreply.VLLM, []string{"bc"}
 			},
-			pieces: []*tokenreply.Piece{piece(a), piece(b), piece(c), piece(a, a), last("length", b)},
+			pieces: []*rpc.Piece{piece(a), piece(b), piece(c), piece(a, a), last("length", b)},
 			want: []string{
 				textHead + `{"index":0,"text":"a","logprobs":null,"finish_reason":null,"stop_reason":null}]}`,
 				textHead + `{"index":0,"text":"","logprobs":null,"finish_reason":"stop","stop_reason":"bc"}]}`,
@@ -151,7 +152,7 @@ func TestEnds(t *testing.T) {
 	req.API, req.N, req.Batch, req.Stop = tokenreply.Completions, 2, true, []string{"b"}
 	req.Prompts = append(req.Prompts, req.Prompts[0])
 	r := begin(t, req, v)
-	put := func(prompt, index int, p *tokenreply.Piece) {
+	put := func(prompt, index int, p *rpc.Piece) {
 		t.Helper()
 		p.Index = index
 		if dst, err := r.Append([]byte("x"), prompt, p); err != nil || string(dst) != "x" {
@@ -159,7 +160,7 @@ func TestEnds(t *testing.T) {
 		}
 	}
 	put(1, 1, last("length", ids[0]))
-	put(1, 0, &tokenreply.Piece{Tokens: ids, Cached: 2})
+	put(1, 0, &rpc.Piece{Tokens: ids, Cached: 2})
 	if !r.PromptDone(1) || r.PromptDone(0) || r.Done() {
 		t.Error("the second prompt alone is done")
 	}
@@ -208,7 +209,7 @@ func TestFaults(t *testing.T) {
 	}
 	r := begin(t, chat(), v)
 	for _, at := range [][2]int{{1, 0}, {-1, 0}, {0, 1}, {0, -1}} {
-		if _, err := r.Append(nil, at[0], &tokenreply.Piece{Index: at[1]}); err == nil {
+		if _, err := r.Append(nil, at[0], &rpc.Piece{Index: at[1]}); err == nil {
 			t.Errorf("a piece of prompt %d, choice %d is taken", at[0], at[1])
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"smg/engine/rpc"
 	"smg/ingress/tokenreply"
 )
 
@@ -165,7 +166,7 @@ func TestStops(t *testing.T) {
 			if diff := cmp.Diff(tc.want, whole(t, run(t, req, v, p))); diff != "" {
 				t.Errorf("in one piece (-want +got):\n%s", diff)
 			}
-			var pieces []*tokenreply.Piece
+			var pieces []*rpc.Piece
 			for _, token := range tc.tokens {
 				pieces = append(pieces, piece(token))
 			}
@@ -271,7 +272,7 @@ func TestHalfCharacters(t *testing.T) {
 			}
 			req := chat()
 			req.Stream = true
-			var pieces []*tokenreply.Piece
+			var pieces []*rpc.Piece
 			for _, token := range tc.tokens {
 				pieces = append(pieces, piece(token))
 			}
