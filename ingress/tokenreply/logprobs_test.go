@@ -44,12 +44,13 @@ func TestLogprobs(t *testing.T) {
 			want: rpc.LogprobsWanted{Output: true, Top: 1},
 			pieces: []*rpc.Piece{
 				with(piece(e, half), probs([]uint32{e, half}, []float32{-0.25, -1e-7}, others{at(e, -0.25), at(x, -2)}, others{at(half, -1e-7)}), nil),
-				with(last("stop", rest), probs([]uint32{rest}, []float32{float32(math.Inf(-1))}, others{}), nil),
+				with(last("stop", rest, x), probs([]uint32{rest, x}, []float32{float32(math.Inf(-1)), nan()}, others{}), nil),
 			},
 			said: []string{`{"content":[` +
 				`{"token":"é","logprob":-0.25,"bytes":[195,169],"top_logprobs":[{"token":"é","logprob":-0.25,"bytes":[195,169]}]},` +
 				`{"token":"�","logprob":-1e-07,"bytes":[240,159],"top_logprobs":[{"token":"�","logprob":-1e-07,"bytes":[240,159]}]},` +
-				`{"token":"�","logprob":-9999,"bytes":[152,128],"top_logprobs":[]}]}`},
+				`{"token":"�","logprob":-9999,"bytes":[152,128],"top_logprobs":[]},` +
+				`{"token":"x","logprob":-9999,"bytes":[120],"top_logprobs":[]}]}`},
 		},
 		{
 			name:   "chat that was not asked",

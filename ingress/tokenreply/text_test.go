@@ -44,8 +44,8 @@ func whole(t testing.TB, answer string) ended {
 }
 
 func TestStops(t *testing.T) {
-	v, ids := words("Hello", ", wor", "ld. B", "ye", " END", "abc")
-	hello, wor, ld, ye, end, abc := ids[0], ids[1], ids[2], ids[3], ids[4], ids[5]
+	v, ids := words("Hello", ", wor", "ld. B", "ye", " END", "abc", "a", "b")
+	hello, wor, ld, ye, end, abc, a, b := ids[0], ids[1], ids[2], ids[3], ids[4], ids[5], ids[6], ids[7]
 	tests := []struct {
 		name   string
 		change func(*tokenreply.Request)
@@ -149,6 +149,26 @@ func TestStops(t *testing.T) {
 			name: "overlapping itself", finish: "length", tokens: []uint32{abc, abc, ye},
 			change: func(r *tokenreply.Request) { r.Stop = []string{"abcabcabc", "cabcy"} },
 			want:   ended{"ab", "stop", "cabcy", 3},
+		},
+		{
+			name: "begun again while it goes on", finish: "stop", text: "aab", tokens: []uint32{a, a, a, b},
+			change: func(r *tokenreply.Request) { r.Stop = []string{"aab"} },
+			want:   ended{"a", "stop", "aab", 4},
+		},
+		{
+			name: "overlapping one that came too early", finish: "stop", text: "aa", tokens: []uint32{a, a, a, b},
+			change: func(r *tokenreply.Request) { r.Stop, r.MinTokens = []string{"aa"}, 3 },
+			want:   ended{"a", "stop", "aa", 3},
+		},
+		{
+			name: "another token than the last", finish: "stop", at: new(tokenEOS), tokens: []uint32{hello, ye},
+			change: func(r *tokenreply.Request) { r.StopTokens = []uint32{ye} },
+			want:   ended{"Helloye", "stop", float64(tokenEOS), 2},
+		},
+		{
+			name: "vLLM has one for the end, if that was asked for", finish: "stop", at: new(tokenEOS), tokens: []uint32{hello, tokenEOS},
+			change: func(r *tokenreply.Request) { r.Engine, r.StopTokens = tokenreply.VLLM, []uint32{tokenEOS} },
+			want:   ended{"Hello", "stop", float64(tokenEOS), 2},
 		},
 		{name: "aborted", finish: "abort", tokens: []uint32{hello}, want: ended{"Hello", "abort", nil, 1}},
 		{name: "no word for why", tokens: []uint32{hello}, want: ended{"Hello", "stop", nil, 1}},
