@@ -2,6 +2,7 @@ package tokenreply_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -35,6 +36,8 @@ func TestAsOverHTTP(t *testing.T) {
 		// holds says that text is held back which the simulated engine, knowing what comes,
 		// does not hold: events differ, the text does not.
 		holds bool
+		// probs are what the engine is to tell of probabilities, which only gRPC brings.
+		probs rpc.LogprobsWanted
 	}{
 		{name: "chat", api: tokenreply.Chat},
 		{name: "chat long", api: tokenreply.Chat, prompts: []string{long}},
@@ -56,6 +59,10 @@ func TestAsOverHTTP(t *testing.T) {
 		{name: "generate stop kept", api: tokenreply.Generate, only: simhttp.SGLang, body: map[string]any{"stop": []string{"he"}, "no_stop_trim": true}},
 		{name: "generate one batch", api: tokenreply.Generate, only: simhttp.SGLang, batch: true},
 		{name: "generate batch n", api: tokenreply.Generate, only: simhttp.SGLang, prompts: []string{"one", "two"}, batch: true, body: map[string]any{"n": 2, "max_new_tokens": 6}},
+		{name: "generate logprobs", api: tokenreply.Generate, only: simhttp.SGLang, body: map[string]any{"stop": "e"}, probs: rpc.LogprobsWanted{Output: true, From: -1}},
+		{name: "generate all logprobs", api: tokenreply.Generate, only: simhttp.SGLang, body: map[string]any{"n": 2}, probs: rpc.LogprobsWanted{Output: true, Prompt: true}},
+		{name: "generate top logprobs", api: tokenreply.Generate, only: simhttp.SGLang, body: map[string]any{"max_new_tokens": 4}, probs: rpc.LogprobsWanted{Output: true, From: -1, Top: 2}},
+		{name: "generate logprobs from the second", api: tokenreply.Generate, only: simhttp.SGLang, probs: rpc.LogprobsWanted{Output: true, Prompt: true, From: 1}},
 	}
 	for _, kind := range []simhttp.Kind{simhttp.SGLang, simhttp.VLLM} {
 		for _, tc := range cases {
@@ -69,13 +76,23 @@ func TestAsOverHTTP(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%s/stream=%t", kind, tc.name, stream), func(t *testing.T) {
 					cfg := simtest.Config()
 					cfg.Kind = kind
-					want := ask(t, simtest.Start(t, cfg), tc.api, tc.body, tc.prompts, tc.batch, stream)
-					got := answered(t, cfg, tc.api, tc.body, tc.prompts, tc.batch, stream, want)
+					want := ask(t, simtest.Start(t, cfg), tc.api, tc.body, tc.prompts, tc.batch, stream, tc.probs)
+					compare := perChoice
 					if tc.holds && stream {
-						want, got = contents(want), contents(got)
+						compare = inTheEnd
 					}
-					if diff := cmp.Diff(perChoice(want), perChoice(got)); diff != "" {
-						t.Errorf("over HTTP (-), of tokens (+):\n%s", diff)
+					if !tc.probs.Output {
+						got := answered(t, cfg, nil, tc.api, tc.body, tc.prompts, tc.batch, stream, want, tc.probs)
+						if diff := cmp.Diff(compare(want), compare(got)); diff != "" {
+							t.Errorf("over HTTP (-), of tokens (+):\n%s", diff)
+						}
+					}
+					if stream && (kind == simhttp.VLLM || tc.api == tokenreply.Generate) {
+						compare = inTheEnd // over gRPC the end comes behind the last token
+					}
+					got := answered(t, cfg, simtest.Start(t, simtest.GRPC(cfg)), tc.api, tc.body, tc.prompts, tc.batch, stream, want, tc.probs)
+					if diff := cmp.Diff(compare(want), compare(got)); diff != "" {
+						t.Errorf("over HTTP (-), over gRPC (+):\n%s", diff)
 					}
 				})
 			}
@@ -84,7 +101,7 @@ func TestAsOverHTTP(t *testing.T) {
 }
 
 // ask is what the engine says over HTTP.
-func ask(t *testing.T, e *simtest.Engine, api tokenreply.API, more map[string]any, prompts []string, batch, stream bool) string {
+func ask(t *testing.T, e *simtest.Engine, api tokenreply.API, more map[string]any, prompts []string, batch, stream bool, probs rpc.LogprobsWanted) string {
 	t.Helper()
 	body := map[string]any{"model": "sim"}
 	if stream {
@@ -106,6 +123,10 @@ func ask(t *testing.T, e *simtest.Engine, api tokenreply.API, more map[string]an
 		path = "/generate"
 		params = map[string]any{}
 		body["text"], body["sampling_params"] = prompt, params
+		body["return_logprob"], body["top_logprobs_num"] = probs.Output, probs.Top
+		if probs.Prompt {
+			body["logprob_start_len"] = probs.From
+		}
 	}
 	for k, v := range more {
 		if k != "stream_options" || stream {
@@ -130,9 +151,9 @@ func ask(t *testing.T, e *simtest.Engine, api tokenreply.API, more map[string]an
 	return string(answer)
 }
 
-// answered is what is made of the tokens of the same request. Names, times and what was
-// cached are those of like.
-func answered(t *testing.T, cfg simhttp.Config, api tokenreply.API, more map[string]any, prompts []string, batch, stream bool, like string) string {
+// answered is what is made of the tokens of the same request, which e says over gRPC if
+// it is not nil. Names and times are those of like.
+func answered(t *testing.T, cfg simhttp.Config, e *simtest.Engine, api tokenreply.API, more map[string]any, prompts []string, batch, stream bool, like string, probs rpc.LogprobsWanted) string {
 	t.Helper()
 	req := &tokenreply.Request{
 		API: api, Engine: tokenreply.SGLang, Model: "sim", Batch: batch, N: get(more, "n", 1), Stream: stream,
@@ -167,7 +188,7 @@ func answered(t *testing.T, cfg simhttp.Config, api tokenreply.API, more map[str
 			text, _ = simtext.FlattenChat([]simtext.Message{{Role: "user", Content: json.RawMessage(strconv.Quote(text))}}, nil)
 		}
 		tokens := simtext.Tokenize(text)
-		req.Prompts = append(req.Prompts, tokenreply.Prompt{ID: names[i], Tokens: wide(tokens), Text: text})
+		req.Prompts = append(req.Prompts, tokenreply.Prompt{ID: names[i], Tokens: wide(tokens), Text: text, Logprobs: probs})
 		var choices [][]*rpc.Piece
 		for k := range req.N {
 			s := simtext.Sampling{
@@ -184,6 +205,9 @@ func answered(t *testing.T, cfg simhttp.Config, api tokenreply.API, more map[str
 		pieces = append(pieces, choices)
 	}
 
+	if e != nil {
+		pieces = overGRPC(t, e, req, limit, get(more, "temperature", 1.0))
+	}
 	r := begin(t, req, vocabulary)
 	var dst []byte
 	for left := true; left; {
@@ -258,6 +282,10 @@ func namesOf(like string, api tokenreply.API, prompts, n int, stream bool) []str
 func perChoice(answer string) map[string][]string {
 	answer = regexp.MustCompile(`"e2e_latency":[0-9.]+`).ReplaceAllString(answer, `"e2e_latency":0`)
 	answer = regexp.MustCompile(`"cached_tokens":\d+`).ReplaceAllString(answer, `"cached_tokens":0`)
+	answer = regexp.MustCompile(`-\d\.\d{6}0+1\b`).ReplaceAllStringFunc(answer, func(number string) string {
+		v, _ := strconv.ParseFloat(number, 32) // gRPC has no more of it
+		return strconv.FormatFloat(v, 'f', -1, 32)
+	})
 	lines := map[string][]string{}
 	for event := range strings.SplitSeq(answer, "\n\n") {
 		index := ""
@@ -269,14 +297,67 @@ func perChoice(answer string) map[string][]string {
 	return lines
 }
 
-// contents are the texts of a stream's events, put together, and its last event.
-func contents(answer string) string {
-	var text strings.Builder
-	for _, m := range regexp.MustCompile(`"(?:content|text)":("(?:[^"\\]|\\.)*")`).FindAllStringSubmatch(answer, -1) {
-		part, _ := strconv.Unquote(m[1])
-		text.WriteString(part)
+// overGRPC are the pieces of the engine's answers, by prompt and choice.
+func overGRPC(t *testing.T, e *simtest.Engine, req *tokenreply.Request, limit int, temperature float64) (all [][][]*rpc.Piece) {
+	t.Helper()
+	client, err := rpc.New(rpc.DefaultConfig())
+	if err != nil {
+		t.Fatal(err)
 	}
-	events := strings.Split(answer, "\n\n")
-	last := regexp.MustCompile(`"content":"[^"]*"`).ReplaceAllString(events[len(events)-3], "")
-	return text.String() + "\n\n" + last
+	defer client.Close()
+	target, err := client.Target(e.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range req.Prompts {
+		in := &rpc.Request{ID: fmt.Sprintf("r-%d", i), Tokens: p.Tokens, Sampling: rpc.DefaultSampling(), Stream: req.Stream, Logprobs: p.Logprobs}
+		s := &in.Sampling
+		s.N, s.Temperature, s.Stop, s.KeepStop, s.MinTokens = req.N, temperature, req.Stop, req.KeepStop, req.MinTokens
+		if limit < 1<<16 {
+			s.MaxTokens = &limit
+		}
+		stream, err := client.Generate(t.Context(), target, string(e.Server.Config().Kind), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		choices := make([][]*rpc.Piece, req.N)
+		for {
+			piece, err := stream.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			choices[piece.Index] = append(choices[piece.Index], &piece)
+		}
+		stream.Close()
+		all = append(all, choices)
+	}
+	return all
+}
+
+// inTheEnd is what a stream comes down to: the texts of each choice put together, and its
+// last event.
+func inTheEnd(answer string) map[string][]string {
+	text := regexp.MustCompile(`"(?:content|text)":("(?:[^"\\]|\\.)*")`)
+	choices := perChoice(answer)
+	for i, events := range choices {
+		all, last := "", ""
+		var rest []string
+		for _, event := range events {
+			m := text.FindStringSubmatch(event)
+			if m == nil {
+				rest = append(rest, event)
+				continue
+			}
+			part, _ := strconv.Unquote(m[1])
+			if strings.Contains(event, `"meta_info"`) { // which has all
+				all = ""
+			}
+			all, last = all+part, event
+		}
+		choices[i] = append([]string{all, text.ReplaceAllString(last, "")}, rest...)
+	}
+	return choices
 }
