@@ -109,6 +109,9 @@ func (r *Reply) AppendEnd(dst []byte) []byte {
 	return dst
 }
 
+// N is how many answers each prompt gets.
+func (r *Reply) N() int { return r.req.N }
+
 // Usage is what an answer has taken.
 type Usage struct {
 	Prompt, Completion int // tokens
