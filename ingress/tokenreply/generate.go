@@ -48,7 +48,7 @@ func (r *Reply) generateItem(dst []byte, i int) []byte {
 	dst = append(dst, `,"weight_version":"default","total_retractions":0,"completion_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(c.tokens), 10)
 	dst = append(dst, `,"cached_tokens":`...)
-	dst = strconv.AppendInt(dst, int64(c.cached), 10)
+	dst = strconv.AppendInt(dst, int64(r.cachedOf(i)), 10)
 	dst = r.generateLogprobs(dst, i)
 	if c.ended && r.req.Elapsed != nil {
 		dst = append(dst, `,"e2e_latency":`...)

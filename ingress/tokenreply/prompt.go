@@ -11,6 +11,7 @@ type prompt struct {
 	tokens int    // as the engine counts them, else as they were sent
 	echo   string // what its answers begin with
 	told   bool   // the engine has spoken of its tokens' probabilities
+	cached *int   // of the tokens, where it is not for the answering engine to say
 	parts  parts
 	left   int // choices that have not ended
 }
@@ -45,6 +46,22 @@ func (r *Reply) TellPrompt(i int, l *rpc.Logprobs) {
 		}
 		r.tell(&p.parts, w, l, k, at)
 	}
+}
+
+// TellCached says how many tokens of a prompt were in the cache, whatever the engine says
+// that answers: it may have got all of them from another one.
+func (r *Reply) TellCached(i, tokens int) {
+	if i >= 0 && i < len(r.prompts) {
+		r.prompts[i].cached = &tokens
+	}
+}
+
+// cachedOf is how many tokens of its prompt choice i has found in the cache.
+func (r *Reply) cachedOf(i int) int {
+	if n := r.prompts[i/r.req.N].cached; n != nil {
+		return *n
+	}
+	return r.choices[i].cached
 }
 
 // echoOf is the text of a prompt.

@@ -132,8 +132,7 @@ func (r *Reply) Usage() Usage {
 
 // usageOf is that of one choice, with its prompt.
 func (r *Reply) usageOf(i int) Usage {
-	c := &r.choices[i]
-	return Usage{r.prompts[i/r.req.N].tokens, c.tokens, c.cached}
+	return Usage{r.prompts[i/r.req.N].tokens, r.choices[i].tokens, r.cachedOf(i)}
 }
 
 func (u Usage) plus(v Usage) Usage {

@@ -184,6 +184,24 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// What one engine found in its cache another one can not know.
+func TestTellCached(t *testing.T) {
+	v, ids := words("a")
+	for _, api := range []tokenreply.API{tokenreply.Chat, tokenreply.Generate} {
+		req := chat()
+		req.API, req.N = api, 2
+		r := begin(t, req, v)
+		r.TellCached(0, 2)
+		r.TellCached(7, 1)
+		for i := range 2 {
+			add(t, r, nil, &rpc.Piece{Index: i, Tokens: ids, Cached: 3, Done: true})
+		}
+		if got := string(r.AppendEnd(nil)); r.Usage().Cached != 2 || !strings.Contains(got, `"cached_tokens":2`) || strings.Contains(got, `"cached_tokens":3`) {
+			t.Errorf("API %d: %+v, %s", api, r.Usage(), got)
+		}
+	}
+}
+
 func TestFaults(t *testing.T) {
 	v, _ := words()
 	tests := []struct {
