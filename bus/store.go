@@ -7,17 +7,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// embeddedName begins the names of servers that are part of a program of ours
-// (natsd.NamePrefix). They are gone with it, and keep nothing on disk.
+// embeddedName begins the names of servers that are part of a program of ours and keep
+// nothing on disk (natsd.NamePrefix).
 const embeddedName = "smg-embedded-"
 
 // mostReplicas is on how many servers a bucket is kept if nobody says.
 const mostReplicas = 3
 
 // storage is where the server that we are connected to is to keep buckets: on disk,
-// unless it is embedded, whether in this process or in another.
+// unless it is embedded, in this process or in another, and keeps nothing.
 func (c *Conn) storage() jetstream.StorageType {
-	if c.cfg.Server != nil || strings.HasPrefix(c.nc.ConnectedServerName(), embeddedName) {
+	if strings.HasPrefix(c.nc.ConnectedServerName(), embeddedName) {
 		return jetstream.MemoryStorage
 	}
 	return jetstream.FileStorage

@@ -38,6 +38,7 @@ func oneEngine(t *testing.T, args ...string) *gateway {
 
 func TestCLILaunch(t *testing.T) {
 	cases(t, map[string]func(t *testing.T){
+		"40_free_metrics_port":               freeMetricsPort,
 		"41_api_port_taken":                  apiPortTaken,
 		"42_idle_stop":                       idleStop,
 		"42_no_grace":                        noGrace,
@@ -49,6 +50,17 @@ func TestCLILaunch(t *testing.T) {
 		"stop_while_workers_are_waited_for":  stopWhileWaiting,
 		"stop_during_a_worker_that_is_stuck": stopWhileStuck,
 	})
+}
+
+// freeMetricsPort has the metrics where the log says that they are.
+func freeMetricsPort(t *testing.T) {
+	g := oneEngine(t, "--shutdown-grace-period-secs", "0")
+	if _, port, err := net.SplitHostPort(strings.TrimSuffix(strings.TrimPrefix(g.metrics, "http://"), "/metrics")); err != nil || port == "0" {
+		t.Errorf("the log names %q (%v)", g.metrics, err)
+	}
+	if a := do(t, http.MethodGet, g.metrics, ""); a.status != http.StatusOK || !strings.Contains(a.body, "smg_") {
+		t.Errorf("%s: %d", g.metrics, a.status)
+	}
 }
 
 func apiPortTaken(t *testing.T) {

@@ -6,6 +6,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"smg/sim/simtest"
 )
 
@@ -18,12 +21,14 @@ func TestPinsOutliveTheSelector(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			parallel(t)
-			g := launched(t, urls(simtest.StartN(t, 4, simtest.Config())), append(args, "--topology", "split", "--shutdown-grace-period-secs", "0")...)
+			bus := fmt.Sprintf("smg:%s@127.0.0.1:%d", natsPassword, block(t, 1))
+			g := launched(t, urls(simtest.StartN(t, 4, simtest.Config())), append(args, "--topology", "split", "--shutdown-grace-period-secs", "0", "--nats-listen", bus)...)
 			went := map[string]string{}
 			for i := range 20 {
 				key := fmt.Sprint("conversation-", i)
 				went[key] = askChat(t, g.url, "X-SMG-Routing-Key", key)
 			}
+			awaitPins(t, bus, len(went))
 			g.kill("selector regular", syscall.SIGKILL)
 			await(t, "another selector to choose", func() bool {
 				a := do(t, http.MethodPost, g.url+"/v1/chat/completions", chat)
@@ -42,4 +47,66 @@ func TestPinsOutliveTheSelector(t *testing.T) {
 			g.ends(0)
 		})
 	}
+}
+
+// TestPinsOutliveTheGateway: one with a --state-dir that ends, or is killed, and is started
+// again sends conversations where they were.
+func TestPinsOutliveTheGateway(t *testing.T) {
+	for name, end := range map[string]struct {
+		topology string
+		sig      syscall.Signal
+		code     int
+	}{
+		"single_killed": {"single", syscall.SIGKILL, 128 + int(syscall.SIGKILL)},
+		"split_stopped": {"split", syscall.SIGTERM, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parallel(t)
+			engines := urls(simtest.StartN(t, 4, simtest.Config()))
+			bus := fmt.Sprintf("smg:%s@127.0.0.1:%d", natsPassword, block(t, 1))
+			args := []string{
+				"--policy", "manual", "--topology", end.topology, "--shutdown-grace-period-secs", "0", "--nats-listen", bus,
+				"--state-dir", t.TempDir(),
+			}
+			went := map[string]string{}
+			for again := range 2 {
+				g := launched(t, engines, args...)
+				for i := range 20 {
+					key := fmt.Sprint("conversation-", i)
+					a := do(t, http.MethodPost, g.url+"/v1/chat/completions", chat, "X-SMG-Routing-Key", key)
+					got := a.header.Get("X-Smg-Routed-Worker-Id")
+					if a.status != http.StatusOK || again > 0 && got != went[key] {
+						t.Errorf("start %d: %s went to %q (status %d), want %q", again, key, got, a.status, went[key])
+					}
+					went[key] = got
+				}
+				awaitPins(t, bus, len(went))
+				g.signal(end.sig)
+				g.ends(end.code)
+			}
+		})
+	}
+}
+
+// awaitPins waits until n pins are in the bucket of the NATS server at USER:PASSWORD@ADDRESS:
+// an answer does not wait for it.
+func awaitPins(t *testing.T, at string, n int) {
+	t.Helper()
+	nc, err := nats.Connect("nats://" + at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the pins to be stored", func() bool {
+		kv, err := js.KeyValue(t.Context(), "smg_v1_default_pins")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := kv.Status(t.Context())
+		return err == nil && s.Values() == uint64(n)
+	})
 }

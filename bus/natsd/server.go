@@ -1,7 +1,7 @@
 // Package natsd is the NATS server that runs inside the process when nobody names
-// an external one: JetStream in memory, no signal handling, and no listener unless
-// other processes are to connect. It owns the server's options, its private
-// directory, who may connect, and its log lines. It knows nothing of what they say.
+// an external one: JetStream in memory, or in a directory that is to be kept, no signal
+// handling, and no listener unless other processes are to connect. It owns the server's
+// options, its directory, who may connect, and its log lines. It knows nothing of what they say.
 package natsd
 
 import (
@@ -24,6 +24,9 @@ type Config struct {
 	// TempDir is where the server makes its private directory. It holds a few
 	// small files, which are removed when the server stops.
 	TempDir string
+	// StateDir is where the server keeps its buckets over restarts, "" for in memory. It is
+	// made if there is none, and no two servers can share it.
+	StateDir string
 	// ReadyTimeout is the longest wait for the server to be ready.
 	ReadyTimeout time.Duration
 
@@ -59,8 +62,12 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// NamePrefix begins the name of every embedded server, by which clients know one.
+// NamePrefix begins the name of every embedded server that keeps nothing, by which its
+// clients know that their buckets belong in memory.
 const NamePrefix = "smg-embedded-"
+
+// keptPrefix begins the name of one with a StateDir.
+const keptPrefix = "smg-kept-"
 
 // Pings find a peer that is gone: pingInterval apart, cut off when pingsOut are
 // unanswered.
@@ -69,14 +76,17 @@ const (
 	pingsOut     = 2
 	// Buckets live in memory, so the store needs no room; 0 would mean most of the disk.
 	maxStore = 1 << 20
+	// maxKept is the room in a StateDir: some million pins.
+	maxKept = 1 << 30
 )
 
 // Server is a running embedded server. It is safe for concurrent use. Any number
 // of servers can run in one process.
 type Server struct {
 	server *server.Server
-	dir    string
-	addr   string // of the listener, as reached from this machine; "" for none
+	dir    string   // to be removed at the end, or ""
+	lock   *os.File // of a directory that is kept, or nil
+	addr   string   // of the listener, as reached from this machine; "" for none
 	login  credentials
 	stop   func() error
 }
@@ -87,18 +97,46 @@ func Start(cfg Config, log *slog.Logger) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp(cfg.TempDir, "smg-nats-")
-	if err != nil {
-		return nil, fmt.Errorf("embedded NATS: making its directory: %w", err)
+	s := &Server{}
+	dir, err := s.directory(cfg)
+	if err == nil {
+		err = s.start(cfg, dir, log)
 	}
-	s, err := start(cfg, dir, log)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("embedded NATS: %w", err), os.RemoveAll(dir))
+		return nil, errors.Join(fmt.Errorf("embedded NATS: %w", err), s.leave())
 	}
 	return s, nil
 }
 
-func start(cfg Config, dir string, log *slog.Logger) (*Server, error) {
+// directory makes the one that the server works in.
+func (s *Server) directory(cfg Config) (dir string, err error) {
+	if cfg.StateDir == "" {
+		if s.dir, err = os.MkdirTemp(cfg.TempDir, "smg-nats-"); err != nil {
+			err = fmt.Errorf("making its directory: %w", err)
+		}
+		return s.dir, err
+	}
+	if err := os.MkdirAll(cfg.StateDir, 0o700); err != nil {
+		return "", fmt.Errorf("making its directory: %w", err)
+	}
+	s.lock, err = lock(cfg.StateDir)
+	return cfg.StateDir, err
+}
+
+// leave gives the directory up.
+func (s *Server) leave() error {
+	var errs []error
+	if s.dir != "" {
+		errs = append(errs, os.RemoveAll(s.dir))
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+		s.lock = nil
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Server) start(cfg Config, dir string, log *slog.Logger) error {
 	opts := &server.Options{
 		ServerName:             NamePrefix + rand.Text(),
 		DontListen:             true,
@@ -112,19 +150,21 @@ func start(cfg Config, dir string, log *slog.Logger) (*Server, error) {
 		PingInterval:           pingInterval,
 		MaxPingsOut:            pingsOut,
 	}
-	s := &Server{dir: dir}
+	if cfg.StateDir != "" {
+		opts.ServerName, opts.JetStreamMaxStore = keptPrefix+rand.Text(), maxKept
+	}
 	if cfg.Listen != "" {
 		s.login = newCredentials(cfg)
 		opts.DontListen = false
 		opts.CustomClientAuthentication = door{s.login}
 		var err error
 		if opts.Host, opts.Port, err = parseListen(cfg.Listen); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	ns, err := server.NewServer(opts)
 	if err != nil {
-		return nil, fmt.Errorf("configuring: %w", err)
+		return fmt.Errorf("configuring: %w", err)
 	}
 	lines := &logger{log: log}
 	ns.SetLoggerV2(lines, lines.debug(), false, false)
@@ -134,16 +174,16 @@ func start(cfg Config, dir string, log *slog.Logger) (*Server, error) {
 	ns.Start()
 	s.addr = reachable(ns.Addr())
 	if cfg.Listen != "" && s.addr == "" {
-		return nil, errors.Join(fmt.Errorf("not listening on %s: %s", cfg.Listen, lines.last()), s.stop())
+		return errors.Join(fmt.Errorf("not listening on %s: %s", cfg.Listen, lines.last()), s.stop())
 	}
 	if !ns.ReadyForConnections(cfg.ReadyTimeout) || !ns.JetStreamEnabled() {
 		err := fmt.Errorf("not ready after %s", cfg.ReadyTimeout)
 		if last := lines.last(); last != "" {
 			err = fmt.Errorf("not ready: %s", last)
 		}
-		return nil, errors.Join(err, s.stop())
+		return errors.Join(err, s.stop())
 	}
-	return s, nil
+	return nil
 }
 
 // InProcessConn is a new connection to the server, in memory. It fails once the
@@ -151,14 +191,14 @@ func start(cfg Config, dir string, log *slog.Logger) (*Server, error) {
 func (s *Server) InProcessConn() (net.Conn, error) { return s.server.InProcessConn() }
 
 // Stop ends the server with all it keeps and returns when it has ended and its
-// directory is gone. Connections are cut. Stopping twice is stopping once.
+// directory is gone, or free for another server if it is one to be kept. Connections are cut. Stopping twice is stopping once.
 func (s *Server) Stop() error { return s.stop() }
 
 func (s *Server) shutdown() error {
 	s.server.Shutdown()
 	s.server.WaitForShutdown()
-	if err := os.RemoveAll(s.dir); err != nil {
-		return fmt.Errorf("embedded NATS: removing its directory: %w", err)
+	if err := s.leave(); err != nil {
+		return fmt.Errorf("embedded NATS: leaving its directory: %w", err)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func withBus(cfg *flags.Launch, log *slog.Logger, f func(gateway.Server) error) 
 		return f(nil)
 	}
 	c := natsd.DefaultConfig()
-	c.Listen, c.User, c.Password = cfg.Bus.Listen, cfg.Bus.User, cfg.Bus.Password
+	c.Listen, c.User, c.Password, c.StateDir = cfg.Bus.Listen, cfg.Bus.User, cfg.Bus.Password, cfg.Bus.StateDir
 	if c.Listen == "" && cfg.Topology == flags.Split {
 		c.Listen = "127.0.0.1:0"
 	}

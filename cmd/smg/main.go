@@ -22,6 +22,12 @@ func run(args []string) int {
 	if len(args) > 0 && args[0] == watchCommand {
 		return watchEngines(args[1:])
 	}
+	if err := heedLauncher(); err != nil {
+		return flags.Report(os.Stderr, err)
+	}
+	if len(args) > 0 && args[0] == flagsCommand {
+		return printFlags(args[1:], os.Stdout, os.Stderr)
+	}
 	cmd, code := terminal.Read("smg", "", args)
 	if cmd == nil {
 		return code
@@ -45,6 +51,8 @@ func run(args []string) int {
 		return admin.Main("workers", cmd.AdminArgs)
 	case flags.RunStatus:
 		return admin.Main("status", cmd.AdminArgs)
+	case flags.PrintCompletion:
+		return complete(cmd.Shell)
 	case flags.Print: // it has been done
 	}
 	return code

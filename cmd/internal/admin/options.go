@@ -51,8 +51,8 @@ var commands = map[string]words{
 	"workers rm":   {"take workers out; requests that they have go on", "smg workers rm ID|URL... [flags]", 1, math.MaxInt, "name a worker by its id or its URL; smg workers lists both"},
 }
 
-// flagsOf are the flags of a command.
-func flagsOf(name string) []cli.Flag {
+// Flags are those of a command: status, workers, or workers and the word behind it.
+func Flags(name string) []cli.Flag {
 	all := []cli.Flag{
 		&cli.StringFlag{Name: "gateway", Aliases: []string{"url"}, Value: defaultGateway, Usage: "`URL` of the gateway's API"},
 		&cli.StringFlag{Name: "api-key", DefaultText: "$SMG_API_KEY", Usage: "`KEY` to send as bearer token"},
@@ -85,7 +85,7 @@ Usage: {{.UsageText}}
 // read understands the arguments of a command. It is nil after help was printed.
 func (p *program) read(name string, args []string) (o *options, err error) {
 	w := commands[name]
-	list := flagsOf(name)
+	list := Flags(name)
 	args, err = inFront(name, list, args)
 	if err != nil {
 		return nil, err

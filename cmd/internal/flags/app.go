@@ -87,7 +87,7 @@ func newApp(out io.Writer) *cli.App {
 		ErrWriter:             out,
 		HideVersion:           true,
 		HideHelpCommand:       true,
-		CustomAppHelpTemplate: rootTemplate,
+		CustomAppHelpTemplate: rootTemplate(),
 		ExitErrHandler:        func(*cli.Context, error) {}, // exit codes are main's
 	}
 }
@@ -168,7 +168,9 @@ func (in *Input) help(command, topic string) (*Command, error) {
 	if text != "" && visible == nil {
 		return &Command{Verb: Print, Output: text}, nil
 	}
-	app.Commands = []*cli.Command{s.cliCommand(&filler{}, visible, in.Width)}
+	c := s.cliCommand(&filler{}, visible, in.Width)
+	c.Description = s.plannedLines(visible, in.Width)
+	app.Commands = []*cli.Command{c}
 	if err := app.Run([]string{app.Name, command, "--help"}); err != nil {
 		return nil, fmt.Errorf("printing help: %w", err)
 	}

@@ -10,6 +10,9 @@ func (a Admission) check(c *checker) {
 	if a.QueueTimeout <= 0 && a.QueueSize > 0 {
 		c.add("queue-timeout-secs", "0", "give 1 or more, or --"+c.prefix+"queue-size 0 for no queue", "must be more than 0")
 	}
+	if a.RatePerSecond < 0 {
+		c.add("rate-limit-tokens-per-second", fmt.Sprint(a.RatePerSecond), "give 0 or more, 0 for no such limit", "must not be negative")
+	}
 	if a.RatePerSecond > 0 && a.MaxConcurrent < 0 {
 		c.add("rate-limit-tokens-per-second", fmt.Sprint(a.RatePerSecond), "give --"+c.prefix+"max-concurrent-requests as well: it is how many may come at once",
 			"limits nothing without --%smax-concurrent-requests", c.prefix)

@@ -127,7 +127,6 @@ func TestCLI(t *testing.T) {
 		}},
 		{"V42_two_listeners", "launch --port 30000 --prometheus-port 30000", 1, []string{"--port", "--prometheus-port"}},
 		{"V42_two_listeners_serve", "serve --backend sim --router-prometheus-port 8080", 1, []string{"--port 8080", "--router-prometheus-port 8080"}},
-		{"free_metrics_port", "launch --prometheus-port 0", 0, nil},
 		{"52_no_engines", "serve --backend sim --data-parallel-size 0", 2, []string{"0 is out of range", "--data-parallel-size"}},
 		{"59_unknown_router_flag", "serve --backend sim --router-nonsense", 2, []string{"--router-nonsense"}},
 		{"59_router_typo", "serve --backend sim --router-polcy random", 2, []string{"did you mean --router-policy?"}},
@@ -145,6 +144,7 @@ func TestCLI(t *testing.T) {
 		{"bool_value", "launch --log-json true", 2, []string{"unexpected argument"}},
 		{"bool_value_bad", "launch --log-json=yes", 2, []string{"neither true nor false"}},
 		{"dashes_in_launch", "launch -- x", 2, []string{"only smg serve passes arguments on"}},
+		{"check_of_serve", "check serve --backend sim", 2, []string{"unexpected argument", "write smg serve --dry-run"}},
 		{"stray", "launch x", 2, []string{"unexpected argument", "x"}},
 		{"not_a_number", "launch --max-payload-size 1k", 2, []string{`"1k" is not a whole number`}},
 		{"too_many_seconds", "launch --request-timeout-secs 99999999999", 2, []string{"out of range"}},
@@ -155,9 +155,8 @@ func TestCLI(t *testing.T) {
 		{"V41_same_url_twice", "launch --worker-urls " + w1 + " " + w1 + "/", 1, []string{"given twice"}},
 		{"V43_thresholds", "serve --backend sim --router-health-failure-threshold 0", 1, []string{"--router-health-failure-threshold 0"}},
 		{"V43_endpoint", "launch --health-check-endpoint health", 1, []string{"write /health"}},
-		{"V44_no_request_at_a_time", "launch --max-concurrent-requests 0", 1, []string{"--max-concurrent-requests 0", "-1 for any number"}},
 		{"V44_fewer_than_none", "launch --max-concurrent-requests -2", 1, []string{"--max-concurrent-requests -2"}},
-		{"queue_without_time", "launch --max-concurrent-requests 1 --queue-timeout-secs 0", 1, []string{"--queue-timeout-secs 0", "--queue-size 0"}},
+		{"38_queue_without_time_and_a_limit", "launch --max-concurrent-requests 1 --queue-timeout-secs 0", 1, []string{"--queue-timeout-secs 0", "--queue-size 0"}},
 		{"rate_of_nothing", "launch --rate-limit-tokens-per-second 5", 1, []string{"--max-concurrent-requests as well"}},
 		{"cluster", "launch --cluster a.b", 1, []string{"--cluster a.b"}},
 		{"81_api_key_without_a_value", "launch --api-key=", 2, []string{"it is empty", "--api-key\n"}},
@@ -177,9 +176,15 @@ func TestCLI(t *testing.T) {
 		{"help_unknown_topic", "launch --help=zzz", 2, []string{"--help=groups"}},
 		{"help_unknown_command", "help lunch", 2, []string{"did you mean smg help launch?"}},
 	}
-	for _, tt := range slices.Concat(tests, legLines(), policyLines()) {
+	lines := slices.Concat(tests, legLines(), policyLines(), laterLines(), ruleLines())
+	for _, tt := range lines {
 		t.Run(tt.name, tt.run)
 	}
+	t.Run("every_rule", func(t *testing.T) { testEveryRule(t, lines) })
+	t.Run("V29_files", testFilesOfCertificates)
+	t.Run("39_ten_mistakes", testTenMistakes)
+	t.Run("78_flags_of_the_specification", testSpecFlags)
+	t.Run("78_first_screens", testFirstScreens)
 
 	t.Run("9_lists_add_up", func(t *testing.T) {
 		cmd := must(t, nil, "--worker-urls", "http://a", "http://b", "--worker_urls", "http://c")
@@ -217,6 +222,7 @@ func TestCLI(t *testing.T) {
 	})
 	t.Run("25_environment", testEnvironment)
 	t.Run("25_environment_of_legs", testLegsFromEnvironment)
+	t.Run("24_variables", testLaterVariables)
 	t.Run("39_three_mistakes", func(t *testing.T) {
 		_, code, text := run(nil, "launch", "--port", "0", "--policy", "manual", "--worker-urls", "w1", "--cache-boundaries", "0")
 		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")

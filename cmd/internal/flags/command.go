@@ -7,22 +7,19 @@ import (
 
 // Names of the commands.
 const (
-	nameLaunch   = "launch"
-	nameCheck    = "check"
-	nameServe    = "serve"
-	nameIngress  = "ingress"
-	nameSelector = "selector"
-	nameSim      = "sim"
-	nameReplay   = "replay"
-	nameWorkers  = "workers"
-	nameStatus   = "status"
-	nameHelp     = "help"
+	nameLaunch     = "launch"
+	nameCheck      = "check"
+	nameServe      = "serve"
+	nameIngress    = "ingress"
+	nameSelector   = "selector"
+	nameSim        = "sim"
+	nameReplay     = "replay"
+	nameWorkers    = "workers"
+	nameStatus     = "status"
+	nameHelp       = "help"
+	nameCompletion = "completion"
+	nameMan        = "man"
 )
-
-// commandNames are the words that may stand first, aliases included.
-func commandNames() []string {
-	return []string{nameLaunch, "start", nameCheck, nameServe, nameIngress, nameSelector, nameSim, nameReplay, nameWorkers, nameStatus, nameHelp}
-}
 
 // configured says whether the command has flags of ours and a configuration.
 func configured(command string) bool {
@@ -70,6 +67,8 @@ const (
 	// RunWorkers and RunStatus ask a gateway that runs, as AdminArgs say.
 	RunWorkers
 	RunStatus
+	// PrintCompletion writes the completion for Shell to standard output.
+	PrintCompletion
 )
 
 // Input is what a command line means depends on.
@@ -100,6 +99,7 @@ type Command struct {
 	Launch  *Launch  // the others, RunServe: the gateway's part of Serve
 	Serve   *Serve   // RunServe
 	SimArgs []string // RunSim
+	Shell   string   // PrintCompletion
 	Replay  *Replay  // RunReplay
 	// AdminArgs are what stands behind the command, of RunWorkers and RunStatus.
 	AdminArgs []string
@@ -146,7 +146,8 @@ func Parse(in Input) (*Command, error) {
 	if !bare {
 		command, rest = first, in.Args[1:]
 	}
-	if out, ok := in.version(); ok {
+	asked := words(command, in.Args)
+	if out, ok := in.version(asked); ok {
 		return &Command{Verb: Print, Output: out + "\n"}, nil
 	}
 	switch command {
@@ -161,11 +162,15 @@ func Parse(in Input) (*Command, error) {
 		return &Command{Verb: RunStatus, AdminArgs: slices.Clone(rest)}, nil
 	case nameHelp:
 		return in.helpCommand(rest)
+	case nameCompletion:
+		return completionCommand(rest)
+	case nameMan:
+		return manCommand(rest)
 	default:
 		near := suggest(first, commandNames())
 		return nil, usage(first, didYouMean(near, "", "smg --help lists the commands"), "unknown command")
 	}
-	if topic, ok := helpAsked(rest); ok {
+	if topic, ok := helpAsked(asked); ok {
 		if bare && topic == "" {
 			command = ""
 		}
@@ -174,12 +179,29 @@ func Parse(in Input) (*Command, error) {
 	return in.parse(command, rest, bare)
 }
 
-// version finds a question for the version anywhere before a bare "--".
-func (in *Input) version() (string, bool) {
-	for _, a := range in.Args {
+// words are the arguments up to a bare "--", without the values of serve's flags that
+// may begin with a dash: what stands in those is an engine's.
+func words(command string, args []string) []string {
+	if i := slices.Index(args, "--"); i >= 0 {
+		args = args[:i]
+	}
+	if command != nameServe {
+		return args
+	}
+	s, out := newSet(command, serveTable()), []string(nil)
+	for i := 0; i < len(args); i++ {
+		out = append(out, args[i])
+		if e := s.lookup(strings.TrimPrefix(args[i], "--")); e != nil && e.Dashed && strings.HasPrefix(args[i], "--") {
+			i++
+		}
+	}
+	return out
+}
+
+// version finds a question for the version among words.
+func (in *Input) version(words []string) (string, bool) {
+	for _, a := range words {
 		switch strings.ReplaceAll(a, "_", "-") {
-		case "--":
-			return "", false
 		case "--version", "-V":
 			return in.Version, true
 		case "--version-verbose":
@@ -189,12 +211,9 @@ func (in *Input) version() (string, bool) {
 	return "", false
 }
 
-// helpAsked finds a question for help anywhere before a bare "--".
-func helpAsked(args []string) (topic string, ok bool) {
-	for _, a := range args {
-		if a == "--" {
-			return "", false
-		}
+// helpAsked finds a question for help among words.
+func helpAsked(words []string) (topic string, ok bool) {
+	for _, a := range words {
 		if a == "-h" || a == "--help" {
 			return "", true
 		}
@@ -220,6 +239,10 @@ func (in *Input) helpCommand(rest []string) (*Command, error) {
 		return &Command{Verb: RunStatus, AdminArgs: []string{"--help"}}, nil
 	case rest[0] == "start":
 		return in.help(nameLaunch, "")
+	case rest[0] == nameCompletion:
+		return completionCommand([]string{"--help"})
+	case rest[0] == nameMan:
+		return manCommand([]string{"--help"})
 	case configured(rest[0]):
 		return in.help(rest[0], "")
 	}
@@ -238,6 +261,10 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	if err := environment(s, &line, in.Env); err != nil {
 		return nil, err
 	}
+	var unused []string
+	if !in.Child {
+		unused = unusedNotices(s, &line)
+	}
 	if command == nameServe {
 		fallback(s, &line)
 	}
@@ -251,6 +278,7 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	}
 	c := &Command{Verb: verbOf(command, &config.Launch), Launch: &config.Launch, Warnings: line.warnings, given: line, child: in.Child}
 	_, config.PolicySet = typed[s.prefixed("policy")]
+	_, config.Requests.MaxBufferedSet = typed[s.prefixed("max-buffered-request-bytes")]
 	config.settle()
 	switch command {
 	case nameReplay:
@@ -280,7 +308,7 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 		workers = config.headcount()
 	}
 	notices, warnings := config.legRemarks(prefix)
-	c.Notices, c.Warnings = append(c.Notices, notices...), append(c.Warnings, warnings...)
+	c.Notices, c.Warnings = slices.Concat(c.Notices, notices, unused), append(c.Warnings, warnings...)
 	if !in.Child {
 		c.Warnings = append(c.Warnings, unknownVariables(in.Variables)...)
 	}

@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"errors"
 	"slices"
 	"strings"
 )
@@ -74,7 +75,14 @@ type Def struct {
 	Dashed bool
 	// Secret: messages do not repeat the value, and children are given it by a variable.
 	Secret bool
-	In     Scope
+	// Later: the feature is not built yet. The flag is known by name, accepted with its
+	// default value and refused with others, and it has no set.
+	Later bool
+	// Also are other values than the default one that say what holds anyway.
+	Also []string
+	// Observed: serve's, but passed to the engines as it was typed. It has no set.
+	Observed bool
+	In       Scope
 	// Tunes names the policies whose choices the flag changes, and [stickySessions].
 	Tunes []string
 
@@ -87,18 +95,39 @@ func (d *Def) FlagEnv() string {
 	return flagPrefix + strings.ToUpper(strings.ReplaceAll(d.Name, "-", "_"))
 }
 
-// variables lists the environment variables of d, the first that is set wins.
+// variables lists the environment variables of d, the first that is set wins. Those
+// that others share with a flag that is not built yet are not looked at.
 func (d *Def) variables() []string {
-	if d.In&plain == 0 {
+	switch {
+	case d.Later:
+		return []string{d.FlagEnv()}
+	case d.In&plain == 0:
 		return d.Env
 	}
 	return append([]string{d.FlagEnv()}, d.Env...)
 }
 
+// Choices are the values of a flag that has no others, or nil.
+func (d *Def) Choices() []string {
+	if d.set == nil || d.Kind == Bool {
+		return nil
+	}
+	if bad, ok := errors.AsType[*wrongChoice](d.set(&Serve{}, noValue)); ok {
+		return bad.choices
+	}
+	return nil
+}
+
+// replayed says whether replay has the flag because it tunes policies.
+func (d *Def) replayed() bool { return d.Tunes != nil && d.In&InSelector != 0 || d.Name == stickyFlag }
+
+// noValue is none of any flag's choices.
+const noValue = "\x00"
+
 // Table returns the definitions of all flags, in the order of help.
 func Table() []Def {
 	return slices.Concat(launchTable(), policyTable(), stickyTable(), modelTable(), loadTable(), legTable(), sharingTable(), retryTable(),
-		requestTable(), admissionTable(), authTable(), traceTable(), serviceTable(), recordTable(), replayTable(), serveTable())
+		requestTable(), admissionTable(), authTable(), traceTable(), serviceTable(), recordTable(), replayTable(), serveTable(), laterTable())
 }
 
 // entry is a flag as one command knows it.
@@ -122,6 +151,7 @@ func (e *entry) names() []string {
 type set struct {
 	command string
 	entries []*entry
+	planned []*entry // those of flags that are not built yet
 	byName  map[string]*entry
 	// passthrough: what is not known belongs to the engine.
 	passthrough bool
@@ -139,8 +169,7 @@ func newSet(command string, table []Def) *set {
 		e := &entry{Def: d, name: d.Name}
 		switch {
 		case command != nameServe && d.In&scopeOf(command) != 0:
-		case command == nameReplay && d.Tunes != nil && d.In&InSelector != 0:
-		case command == nameReplay && d.Name == stickyFlag:
+		case command == nameReplay && d.replayed():
 		case command == nameServe && d.In&InServe != 0:
 			e.own = true
 		case command == nameServe && d.In&InRouter != 0:
@@ -148,7 +177,11 @@ func newSet(command string, table []Def) *set {
 		default:
 			continue
 		}
-		s.entries = append(s.entries, e)
+		if d.Later {
+			s.planned = append(s.planned, e)
+		} else {
+			s.entries = append(s.entries, e)
+		}
 		for _, n := range e.names() {
 			s.byName[n] = e
 		}
@@ -161,13 +194,16 @@ func (s *set) lookup(name string) *entry {
 	return s.byName[strings.ReplaceAll(name, "_", "-")]
 }
 
-// ownerOf names another command that has the flag, or is empty.
+// ownerOf names another command where the flag can be used, or is empty.
 func (s *set) ownerOf(name string) string {
 	if s.passthrough || s.lookup(name) != nil {
 		return "" // the engines may have it, or only the dashes are wrong
 	}
 	for _, command := range []string{nameSelector, nameIngress, nameLaunch, nameServe, nameReplay} {
-		if command != s.command && newSet(command, Table()).lookup(name) != nil {
+		if command == s.command {
+			continue
+		}
+		if e := newSet(command, Table()).lookup(name); e != nil && !e.Later {
 			return command
 		}
 	}

@@ -12,8 +12,21 @@ const flagPrefix = "SMG_FLAG_"
 // environment adds what variables say about flags that were not typed. Empty
 // variables count as not set. Lists are split at white space.
 func environment(s *set, r *rewritten, lookup func(string) (string, bool)) error {
+	for _, e := range s.planned {
+		name, value := firstVariable(e.variables(), lookup)
+		where := name + "=" + redact(value)
+		if e.Secret {
+			where = name
+		}
+		if value == "" {
+			continue
+		}
+		if err := e.refuseLater(where, value); err != nil {
+			return err
+		}
+	}
 	for _, e := range s.entries {
-		if r.has(e.name) {
+		if r.has(e.name) || e.Observed {
 			continue
 		}
 		name, value := firstVariable(e.variables(), lookup)

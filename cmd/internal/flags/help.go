@@ -8,7 +8,8 @@ import (
 )
 
 // rootTemplate is the first help screen; it fits on one page.
-const rootTemplate = `smg - one address in front of many inference engines
+func rootTemplate() string {
+	return `smg - one address in front of many inference engines
 
 Examples:
   smg serve --backend sim --data-parallel-size 4
@@ -17,25 +18,17 @@ Examples:
   smg launch --policy consistent_hashing --worker-urls http://w1:8000 http://w2:8000
   smg serve --backend sim --prefill-replicas 2 --decode-replicas 2
   smg launch --pd-disaggregation --prefill http://p1:8000 8998 --decode http://d1:8000
+  smg launch --epd-disaggregation --encode http://e1:8000 --prefill http://p1:8000 --decode http://d1:8000
 
 Commands:
-  launch    a gateway in front of engines that run already (flags alone mean launch)
-  check     what launch would do with the same flags, which starts and asks nobody
-  serve     start engines, and a gateway in front of them
-  ingress   the API alone, and
-  selector  the selector of one leg alone, which meet on a NATS server
-  sim       a simulated engine
-  replay    policies over recorded traffic and simulated engines
-  workers   list, add and remove the workers of a gateway that runs
-  status    how a gateway and its services are
-  help      help of a command
-
+` + commandLines() + `
 Everyday flags of launch (serve takes them as --router-...):
 {{range .VisibleFlags}}{{if ne (index .Names 0) "help"}}{{.}}
 {{end}}{{end}}
-More: smg launch --help, smg serve --help, smg --version
+More: smg launch --help, smg serve --help, smg --version, smg completion SHELL, smg man
       smg launch --help=groups, --help=<group>, --help=<flag or word>, --help=all
 `
+}
 
 // commandTemplate is the help of one command with the flags that are visible.
 func commandTemplate(command string) string {
@@ -43,7 +36,7 @@ func commandTemplate(command string) string {
 {{range .VisibleFlagCategories}}{{if .Name}}
 {{.Name}}:
 {{range .Flags}}{{.}}
-{{end}}{{end}}{{end}}
+{{end}}{{end}}{{end}}{{.Description}}
 More: smg ` + command + ` --help=groups, --help=<group>, --help=<flag or word>, --help=all
 `
 }
@@ -117,7 +110,7 @@ func helpLine(e *entry, column, width int) string {
 	if e.Default != "" {
 		text += " [" + e.Default + "]"
 	}
-	if env := slices.Concat(e.Env, e.Presence); len(env) > 0 {
+	if env := slices.Concat(e.Env, e.Presence); len(env) > 0 && !e.Later {
 		text += " ($" + strings.Join(env, ", $") + ")"
 	}
 	head := left(e)
@@ -151,20 +144,26 @@ func wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
+// groupPlanned is where help shows the flags that are not supported yet.
+const groupPlanned = "planned"
+
 // topic resolves --help=topic: text to print first, and which flags to show; no
 // visible function means that the text is all. "" shows the everyday flags.
 func (s *set) topic(topic string, width int) (text string, visible func(*entry) bool, err error) {
 	word := strings.ToLower(strings.TrimLeft(strings.ReplaceAll(topic, "_", "-"), "-"))
+	known := slices.Concat(s.entries, s.planned)
 	switch {
 	case topic == "":
-		return "", func(e *entry) bool { return e.Everyday }, nil
+		return "", func(e *entry) bool { return e.Everyday && !e.Later }, nil
+	case word == groupPlanned:
+		return "", func(e *entry) bool { return e.Later }, nil
 	case word == "all":
 		return "", func(*entry) bool { return true }, nil
 	case word == "groups":
 		return s.groupList(), nil, nil
 	case word == groupPolicy:
 		return policyList(s, width), inGroup(groupPolicy), nil
-	case slices.ContainsFunc(s.entries, inGroup(word)):
+	case slices.ContainsFunc(known, inGroup(word)):
 		return "", inGroup(word), nil
 	}
 	if e := s.lookup(word); e != nil {
@@ -173,7 +172,7 @@ func (s *set) topic(topic string, width int) (text string, visible func(*entry) 
 	mentions := func(e *entry) bool {
 		return strings.Contains(e.name, word) || strings.Contains(strings.ToLower(e.Help), word)
 	}
-	if !slices.ContainsFunc(s.entries, mentions) {
+	if !slices.ContainsFunc(known, mentions) {
 		return "", nil, usage("--help="+topic, "smg "+s.command+" --help=groups lists the groups", "no flag has to do with that")
 	}
 	return "", mentions, nil
@@ -197,6 +196,24 @@ func (s *set) groupList() string {
 	fmt.Fprintf(&out, "Groups of flags (smg %s --help=<group>):\n", s.command)
 	for _, g := range order {
 		fmt.Fprintf(&out, "  %-9s %s\n", g, strings.Join(flags[g], " "))
+	}
+	if len(s.planned) > 0 {
+		fmt.Fprintf(&out, "  %-9s %d flags that are known by name, and not supported yet\n", groupPlanned, len(s.planned))
+	}
+	return out.String()
+}
+
+// plannedLines are the flags among those of a topic that are not supported yet.
+func (s *set) plannedLines(visible func(*entry) bool, width int) string {
+	shown := slices.DeleteFunc(slices.Clone(s.planned), func(e *entry) bool { return !visible(e) })
+	if len(shown) == 0 {
+		return ""
+	}
+	var out strings.Builder
+	out.WriteString("\n" + groupPlanned + " (not supported yet, accepted with their default values alone):\n")
+	column := columnOf(shown)
+	for _, e := range shown {
+		out.WriteString(helpLine(e, column, width) + "\n")
 	}
 	return out.String()
 }

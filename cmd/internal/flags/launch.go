@@ -141,7 +141,7 @@ func defaults(scope Scope) *Serve {
 	table := Table()
 	for i := range table {
 		d := &table[i]
-		if d.In&scope == 0 || d.Default == "" {
+		if d.In&scope == 0 || d.Default == "" || d.set == nil {
 			continue
 		}
 		if err := d.set(s, d.Default); err != nil {
@@ -195,7 +195,7 @@ func (l *Launch) check(c *checker, rule URLRule, n headcount) {
 	l.Retry.check(c)
 	l.Breaker.check(c)
 	l.Models.check(c)
-	l.Requests.check(c)
+	l.Requests.check(c, l.MaxPayloadSize)
 	l.Admission.check(c)
 	c.checkPositive("plan-timeout-ms", l.PlanTimeout.Milliseconds())
 	l.checkCommon(c)
@@ -229,18 +229,7 @@ func (l *Launch) checkAddresses(c *checker) {
 		c.addAs("--port", "0", "give a port from 1 to 65535", "a stable port is required")
 	}
 	l.checkPrometheusHost(c)
-	if l.Port != 0 && l.Port == l.PrometheusPort {
-		c.addAs("--port", fmt.Sprintf("%d and --%sprometheus-port %d", l.Port, c.prefix, l.PrometheusPort),
-			"change one of them", "two listeners cannot share a port")
-	}
-	for _, other := range []struct {
-		flag string
-		port int
-	}{{"--port", l.Port}, {"--" + c.prefix + "prometheus-port", l.PrometheusPort}} {
-		if p := l.Trace.HealthPort; p != 0 && p == other.port {
-			c.add("health-check-port", fmt.Sprintf("%d and %s %d", p, other.flag, p), "change one of them", "two listeners cannot share a port")
-		}
-	}
+	l.checkListeners(c)
 }
 
 func (l *Launch) checkPrometheusHost(c *checker) {

@@ -91,6 +91,8 @@ func (r *rewriter) stray(token string) error {
 	switch {
 	case token == "--":
 		hint = "only smg serve passes arguments on"
+	case r.set.command == nameCheck && token == nameServe:
+		hint = "write smg serve --dry-run and its flags"
 	case len(r.out.flags) > 0:
 		last := r.out.flags[len(r.out.flags)-1]
 		switch e := r.set.lookup(last.name); e.Kind {
@@ -118,6 +120,13 @@ func (r *rewriter) flag(token string) error {
 		return r.unknown(token)
 	}
 	typed, _, _ := strings.Cut(token, "=")
+	switch {
+	case e.Later:
+		return r.later(e, typed, value, hasValue)
+	case e.Observed:
+		r.out.engineArgs = append(r.out.engineArgs, token)
+		return nil
+	}
 	switch e.Kind {
 	case Bool:
 		if !hasValue {
@@ -285,11 +294,14 @@ func (r *rewriter) nearMiss(name string) string {
 	if name == "engine" || launcher.SizesEngines(name) || slices.Contains(sharedFlags(), name) {
 		return ""
 	}
-	if e := r.set.lookup(routerPrefix + name); e != nil && name != "log-level" {
+	if e := r.set.lookup(routerPrefix + name); e != nil && !e.Later && name != "log-level" {
 		return e.name
 	}
 	best, bestRank := "", nearEnough+2
 	for _, e := range r.set.entries {
+		if e.Observed {
+			continue // the engines understand their own abbreviations
+		}
 		for _, n := range e.names() {
 			rank := distance(name, n)
 			if rank > nearEnough {

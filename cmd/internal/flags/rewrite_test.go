@@ -86,6 +86,7 @@ func FuzzRewrite(f *testing.F) {
 		"", "--worker-urls http://a http://b --port -1", "--host=x --log_json --router-policy random -- --x y",
 		"--prefill a 1 --prefill=b none --decode c --encode d --log-json --decode=e", "--decode-args -x --prefill-args=--y --decode-args --", "--prefill a -1",
 		"--routing-key-headers --dp 2 --dp-size=1 -h -- --", "--policy --policy x", "--=-- - --_ --router-", "launch --worker-urls serve",
+		"--history-backend memory --selector a b --enable-mesh=false --redis-url --oracle-password= x --router-history-backend none -tp 2 --tp 2 --tp",
 	} {
 		f.Add(false, false, seed)
 		f.Add(true, false, seed)

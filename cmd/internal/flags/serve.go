@@ -2,9 +2,6 @@ package flags
 
 import (
 	"cmp"
-	"net"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hashicorp/go-multierror"
@@ -72,12 +69,11 @@ func (s *Serve) finish(typed map[string]string) (notices []string, err error) {
 // reservedPorts are those that engines must not take: others listen there, now or
 // soon.
 func (s *Serve) reservedPorts() []int {
-	ports := []int{s.Port, s.PrometheusPort}
-	if _, port, err := net.SplitHostPort(s.Bus.Listen); err == nil {
-		n, _ := strconv.Atoi(port) // Validate refuses what is no number
-		ports = append(ports, n)
+	var ports []int
+	for _, l := range s.listeners(routerPrefix) {
+		ports = append(ports, l.port)
 	}
-	return slices.DeleteFunc(ports, func(p int) bool { return p == 0 })
+	return ports
 }
 
 // Validate reports every fault of s, one error each, named by flag. rule judges

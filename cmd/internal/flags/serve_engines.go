@@ -82,3 +82,13 @@ func launchFault(err error, code int) *Fault {
 	}
 	return fault
 }
+
+// setBackend takes the name of a kind of engines. Those that cannot be started yet are
+// refused later, with where the name comes from.
+func setBackend(s *Serve, v string) error {
+	if !slices.Contains(knownBackends(), v) {
+		return noChoice(startable(), "%q is not a known backend", v)
+	}
+	s.Engines.Backend = v
+	return nil
+}

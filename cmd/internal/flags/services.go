@@ -1,7 +1,6 @@
 package flags
 
 import (
-	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -35,8 +34,10 @@ func (t Topology) String() string {
 // Bus is where the services meet.
 type Bus struct {
 	// URLs are those of an external NATS. Without any, a server is built in, which
-	// listens on Listen, if that is not empty, for clients that have User and Password.
+	// listens on Listen, if that is not empty, for clients that have User and Password,
+	// and keeps its buckets in StateDir, if that is not empty.
 	URLs     []string
+	StateDir string
 	Listen   string
 	User     string
 	Password string
@@ -86,7 +87,7 @@ func setTopology(s *Serve, v string) error {
 // setLeg takes the name of a leg.
 func setLeg(s *Serve, v string) (err error) {
 	if s.Leg, err = worker.ParseLeg(v); err != nil {
-		return &badValue{fmt.Sprintf("%q is not a leg", v), "use one of regular, encode, prefill, decode"}
+		return noChoice([]string{"regular", "encode", "prefill", "decode"}, "%q is not a leg", v)
 	}
 	return nil
 }
@@ -147,6 +148,9 @@ func (l *Launch) checkBus(c *checker) {
 	if b.External() && b.Listen != "" {
 		c.add("nats-listen", b.Listen, "leave one of them out", "there is no built-in NATS server with --%snats-url", c.prefix)
 	}
+	if b.External() && b.StateDir != "" {
+		c.add("state-dir", b.StateDir, "leave one of them out", "there is no built-in NATS server with --%snats-url", c.prefix)
+	}
 	hint := "add --" + c.prefix + "nats-url, or leave it out"
 	for _, f := range []struct{ flag, file string }{{"nats-creds", b.Creds}, {"nats-tls-ca", b.CA}} {
 		switch {
@@ -168,31 +172,19 @@ func (l *Launch) checkBus(c *checker) {
 	l.checkNATSListen(c)
 }
 
-// checkNATSListen judges the built-in server's address, which no other listener may
-// have.
+// checkNATSListen judges the built-in server's address.
 func (l *Launch) checkNATSListen(c *checker) {
 	if l.Bus.Listen == "" {
 		return
 	}
 	host, port, err := net.SplitHostPort(l.Bus.Listen)
-	n, numberErr := strconv.ParseUint(port, 10, 16)
+	_, numberErr := strconv.ParseUint(port, 10, 16)
 	if err != nil || numberErr != nil || host == "" {
 		c.add("nats-listen", l.Bus.Listen, "write USER:PASSWORD@HOST:PORT, such as smg:secret@127.0.0.1:4222", "not an address to listen on")
 		return
 	}
 	if l.Bus.User == "" && l.Topology == Single {
 		c.add("nats-listen", l.Bus.Listen, "write USER:PASSWORD@"+l.Bus.Listen, "services that join need credentials")
-	}
-	if n == 0 {
-		return
-	}
-	for _, other := range []struct {
-		flag string
-		port int
-	}{{"--port", l.Port}, {"--" + c.prefix + "prometheus-port", l.PrometheusPort}} {
-		if int(n) == other.port {
-			c.add("nats-listen", fmt.Sprintf("%s and %s %d", l.Bus.Listen, other.flag, other.port), "change one of them", "two listeners cannot share a port")
-		}
 	}
 }
 

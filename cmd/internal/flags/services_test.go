@@ -48,6 +48,8 @@ func TestServices(t *testing.T) {
 		{"V42_nats_listen", "launch --nats-listen u:p@127.0.0.1:30000", 1, []string{"--nats-listen 127.0.0.1:30000 and --port 30000", "two listeners cannot share a port"}},
 		{"V42_nats_listen_serve", "serve --backend sim --router-nats-listen u:p@127.0.0.1:29000", 1, []string{"--router-nats-listen", "--router-prometheus-port 29000"}},
 		{"nats_listen_and_url", "launch --nats-listen 127.0.0.1:4222" + nats, 1, []string{"no built-in NATS server with --nats-url"}},
+		{"state_dir", "launch --state-dir /var/lib/smg", 0, nil},
+		{"state_dir_and_url", "launch --state-dir /var/lib/smg" + nats, 1, []string{"--state-dir /var/lib/smg", "no built-in NATS server with --nats-url"}},
 		{"nats_creds_alone", "launch --nats-creds f", 1, []string{"--nats-creds f", "add --nats-url"}},
 		{"nats_replicas_alone", "launch --nats-replicas 3", 1, []string{"--nats-replicas 3", "add --nats-url"}},
 		{"nats_ca_missing", "launch --nats-tls-ca /nowhere/ca.pem" + nats, 1, []string{"--nats-tls-ca /nowhere/ca.pem", "no such file"}},

@@ -38,7 +38,7 @@ func admissionTable() []Def {
 		{
 			Name: "rate-limit-tokens-per-second", Kind: Scalar, Value: "N", Default: "0", Group: groupRequests, In: serving,
 			Help: "Requests that may begin in a second, after --max-concurrent-requests at once; 0 is no such limit.",
-			set:  setNumber(func(s *Serve) *int { return &s.Admission.RatePerSecond }, 0, 1_000_000),
+			set:  setNumber(func(s *Serve) *int { return &s.Admission.RatePerSecond }, math.MinInt32, 1_000_000),
 		},
 	}
 }

@@ -15,7 +15,9 @@ type Requests struct {
 	RequestIDHeaders []string
 	// MaxBuffered is the size in bytes up to which bodies are kept for another attempt.
 	// Larger ones are passed on as they come, where nobody needs to read them.
-	MaxBuffered int64
+	// MaxBufferedSet says that the user chose it.
+	MaxBuffered    int64
+	MaxBufferedSet bool
 	// BodyStall ends a body that is passed on and brings no byte for so long; 0 is no
 	// limit.
 	BodyStall time.Duration

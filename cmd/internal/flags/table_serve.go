@@ -13,7 +13,7 @@ func serveTable() []Def {
 		{
 			Name: "backend", Kind: Scalar, Value: "NAME", Default: "sglang", Env: []string{"SMG_DEFAULT_BACKEND"}, Group: groupEngines, In: InServe, Everyday: true,
 			Help: "Kind of engine: sglang, vllm, llamacpp, custom (see --engine-cmd) or sim (simulated).",
-			set:  setEnum(func(s *Serve) *string { return &s.Engines.Backend }, "backend", knownBackends()),
+			set:  setBackend,
 		},
 		{
 			Name: "model", Aliases: []string{"model-path"}, Kind: Scalar, Value: "MODEL", Group: groupEngines, In: InServe, Everyday: true,
@@ -24,6 +24,10 @@ func serveTable() []Def {
 			Name: "data-parallel-size", Aliases: []string{"dp-size"}, Kind: Scalar, Value: "N", Default: "1", Group: groupEngines, In: InServe, Everyday: true,
 			Help: "Number of engines, each a worker of its own.",
 			set:  setNumber(func(s *Serve) *int { return &s.Engines.Replicas }, 1, maxEngines),
+		},
+		{
+			Name: "tensor-parallel-size", Aliases: []string{"tp-size", "tp"}, Kind: Scalar, Value: "N", Default: "1", Group: groupEngines, In: InServe, Observed: true,
+			Help: "GPUs of each engine, which gets the flag as it is typed.",
 		},
 		{
 			Name: "prefill-replicas", Kind: Scalar, Value: "N", Group: groupEngines, In: InServe, Everyday: true,

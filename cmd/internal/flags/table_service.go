@@ -27,6 +27,11 @@ func serviceTable() []Def {
 			set:  setNATSListen,
 		},
 		{
+			Name: "state-dir", Kind: Scalar, Value: "DIR", Group: groupBus, In: gateway,
+			Help: "Folder where the built-in NATS server keeps workers and pins over a restart (in memory, for as long as it runs).",
+			set:  setText(func(s *Serve) *string { return &s.Bus.StateDir }),
+		},
+		{
 			Name: "nats-replicas", Kind: Scalar, Value: "N", Group: groupBus, In: everyProcess,
 			Help: "Copies that a NATS cluster keeps of who exists (3, or one for each server where there are fewer).",
 			set:  setNumber(func(s *Serve) *int { return &s.Bus.Replicas }, 1, maxReplicas),

@@ -15,13 +15,13 @@ import (
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, d := range Table() {
-		if d.set == nil || d.Help == "" || !strings.HasSuffix(d.Help, ".") || d.Group == "" || d.In == 0 {
+		if (d.set == nil) != (d.Later || d.Observed) || d.Help == "" || !strings.HasSuffix(d.Help, ".") || d.Group == "" || d.In == 0 {
 			t.Errorf("--%s is incomplete", d.Name)
 		}
 		if (d.Kind == Bool) != (d.Value == "") {
 			t.Errorf("--%s: kind and placeholder differ", d.Name)
 		}
-		if several := d.Kind != Bool && d.Kind != Scalar; several != (d.clear != nil) {
+		if several := d.Kind != Bool && d.Kind != Scalar; d.set != nil && several != (d.clear != nil) {
 			t.Errorf("--%s: flags with several values need clear, others do not", d.Name)
 		}
 		if d.Dashed && d.Kind != Scalar {
@@ -72,7 +72,7 @@ func TestDefaults(t *testing.T) {
 		Breaker:             Breaker{FailureThreshold: 10, SuccessThreshold: 3, Timeout: time.Minute, Window: 2 * time.Minute},
 		Requests:            Requests{MaxBuffered: 1048576, BodyStall: 5 * time.Minute},
 		Admission:           Admission{MaxConcurrent: -1, QueueSize: 100, QueueTimeout: time.Minute},
-		Models:              Models{DrainSettle: 5 * time.Second},
+		Models:              Models{DrainSettle: 5 * time.Second, Backend: "auto"},
 		HealthCheckInterval: time.Minute, HealthCheckTimeout: 5 * time.Second, HealthFailureThreshold: 3, HealthSuccessThreshold: 2,
 		HealthCheckEndpoint: "/health", RequestTimeout: 1800 * time.Second, ShutdownGracePeriod: 180 * time.Second,
 		MaxPayloadSize: 536870912, MaxBufferedBytesTotal: 1073741824, MaxHeaderBytes: 65536, ReadHeaderTimeout: 10 * time.Second,

@@ -19,6 +19,18 @@ type badValue struct{ problem, want string }
 
 func (e *badValue) Error() string { return e.problem }
 
+// wrongChoice is a badValue where there are only choices.
+type wrongChoice struct {
+	badValue
+	choices []string
+}
+
+func (e *wrongChoice) Unwrap() error { return &e.badValue }
+
+func noChoice(choices []string, format string, args ...any) error {
+	return &wrongChoice{badValue{fmt.Sprintf(format, args...), "use one of " + strings.Join(choices, ", ")}, choices}
+}
+
 // maxSeconds keeps every duration well inside time.Duration.
 const maxSeconds = math.MaxUint32
 
@@ -176,7 +188,7 @@ func parseNumber(v string, low, high int64) (int64, error) {
 func setEnum(field func(*Serve) *string, what string, names []string) func(*Serve, string) error {
 	return func(s *Serve, v string) error {
 		if !slices.Contains(names, v) {
-			return &badValue{fmt.Sprintf("%q is not a known %s", v, what), "use one of " + strings.Join(names, ", ")}
+			return noChoice(names, "%q is not a known %s", v, what)
 		}
 		*field(s) = v
 		return nil
@@ -189,7 +201,7 @@ func setLegPolicy(field func(*Serve) (name *string, set *bool)) func(*Serve, str
 		name, set := field(s)
 		*set = true
 		if v == policy.Passthrough {
-			return &badValue{v + " is for a single worker, not for a leg", "use one of " + strings.Join(legPolicies(), ", ")}
+			return noChoice(legPolicies(), "%s is for a single worker, not for a leg", v)
 		}
 		return setEnum(func(*Serve) *string { return name }, "policy of a leg", legPolicies())(s, v)
 	}
@@ -200,7 +212,7 @@ func setLevel(s *Serve, v string) error {
 	var l slog.Level
 	names := []string{"debug", "info", "warn", "error"}
 	if !slices.Contains(names, v) || l.UnmarshalText([]byte(v)) != nil {
-		return &badValue{fmt.Sprintf("%q is not a log level", v), "use one of " + strings.Join(names, ", ")}
+		return noChoice(names, "%q is not a log level", v)
 	}
 	s.LogLevel = l
 	return nil

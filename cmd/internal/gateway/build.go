@@ -165,7 +165,7 @@ func (g *Gateway) registrar(rec *records, prober *engine.Prober) (*bootstrap.Reg
 	if err != nil {
 		return nil, err
 	}
-	return bootstrap.NewRegistrar(cfg, discoverer{selector.Prober{Engines: prober, Keys: g.keys}}, rec, g.log)
+	return bootstrap.NewRegistrar(cfg, discoverer{selector.Prober{Engines: prober, Keys: g.keys}, g.cfg.Models.Backend}, rec, g.log)
 }
 
 // registration registers workers, after wait.

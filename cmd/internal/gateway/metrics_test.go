@@ -138,11 +138,17 @@ func exported(t *testing.T, reg *prometheus.Registry) map[string][]string {
 }
 
 // TestMetricsGolden holds docs/metrics.md to what running gateways export, with the
-// labels, and the other way round.
+// labels, and the other way round. With -update it writes what differs into the page.
 func TestMetricsGolden(t *testing.T) {
 	all := map[string][]string{}
+	told := map[string]string{}
 	for _, name := range []string{policy.ConsistentHashing, policy.Manual, policy.CacheAware, policy.PrefixHash} { // those with metrics of their own
-		maps.Copy(all, exported(t, running(t, name).reg))
+		reg := running(t, name).reg
+		maps.Copy(all, exported(t, reg))
+		maps.Copy(told, helps(reg))
+	}
+	if *update {
+		rewrite(t, all, told)
 	}
 	if diff := cmp.Diff(documented(t), all); diff != "" {
 		t.Errorf("docs/metrics.md and the gateways differ (-documented +exported):\n%s", diff)

@@ -29,7 +29,8 @@ type options struct {
 	level   slog.Level
 }
 
-func flags() []cli.Flag {
+// Flags are those of the simulated engine.
+func Flags() []cli.Flag {
 	d := simhttp.DefaultConfig()
 	i := instant.DefaultConfig()
 	const (

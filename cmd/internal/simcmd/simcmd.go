@@ -71,7 +71,7 @@ func Command(stderr io.Writer) *cli.Command {
 		Description: "Each engine answers like SGLang or vLLM over HTTP, takes the time that a real one\n" +
 			"would take, and can be told to misbehave through its control API under /_sim/.\n" +
 			"See docs/sim.md.",
-		Flags: flags(),
+		Flags: Flags(),
 		OnUsageError: func(_ *cli.Context, err error, _ bool) error {
 			return cli.Exit(plainUsage(err), exitUsage)
 		},

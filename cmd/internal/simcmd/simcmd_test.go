@@ -21,7 +21,7 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, flag := range flags() {
+	for _, flag := range Flags() {
 		if name := "`--" + flag.Names()[0]; !strings.Contains(string(manual), name) {
 			t.Errorf("docs/sim.md does not mention %s", name)
 		}
