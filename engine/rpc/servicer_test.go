@@ -19,9 +19,9 @@ func TestPublishedServicer(t *testing.T) {
 	}
 	c := client(t)
 	tg := target(t, c, url)
-	ask := func(first uint32, stream bool, max int) ([]Piece, error) {
+	ask := func(first uint32, stream bool, limit int) ([]Piece, error) {
 		r := &Request{ID: "asked", Tokens: []uint32{first, 2, 3}, Sampling: DefaultSampling(), Stream: stream}
-		r.Sampling.MaxTokens = &max
+		r.Sampling.MaxTokens = &limit
 		s, err := c.Generate(t.Context(), tg, engine.RuntimeVLLM, r)
 		if err != nil {
 			return nil, err
