@@ -87,7 +87,7 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 // note adds how a worker is spoken to, and how it hands over to other legs, and why it is never chosen.
 func (c *legCard) note(s *worker.Spec) {
 	if s.Runtime != "" {
-		class := worker.Class{Runtime: s.Runtime, Connector: cmp.Or(s.KVConnector, s.Class().Connector)}.String()
+		class := worker.Class{Runtime: s.Runtime, Connector: cmp.Or(s.KVConnector, s.Class().Connector), Transport: s.Class().Transport}.String()
 		if s.Leg == worker.Regular { // which hands nothing over
 			class = string(s.Runtime)
 		}

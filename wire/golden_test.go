@@ -205,6 +205,10 @@ func recordings() []recording {
 			Fit:   &worker.Fit{Class: worker.Class{Runtime: worker.VLLM, Connector: worker.NixlConnector, Group: "blue"}, Groups: []string{"blue", "red"}},
 			Units: 32, Wait: 1500 * time.Millisecond, Priority: -3, Tenant: "t\xff", Dry: true,
 		}},
+		{name: "select-transport", codec: askCodec, want: &Select{
+			Lease: worker.LeaseID{Incarnation: incarnation, Plan: 7, Leg: worker.Decode},
+			Fit:   &worker.Fit{Class: worker.Class{Runtime: worker.SGLang, Transport: "grpc"}},
+		}},
 		{name: "select-least", codec: askCodec, want: &Select{Lease: worker.LeaseID{Incarnation: 1, Plan: 1}}},
 		{name: "reply-pick", codec: replyCodec, want: &Reply{
 			Lease:   worker.LeaseID{Incarnation: incarnation, Plan: 7, Leg: worker.Prefill, Item: 65535},

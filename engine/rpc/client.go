@@ -34,7 +34,7 @@ type Client struct {
 	mu      sync.Mutex // guards what follows; taken before a conn's own
 	closed  bool
 	conns   map[string]*conn
-	streams sync.WaitGroup
+	streams sync.WaitGroup // calls that run
 }
 
 // Stats counts since the client was made.
@@ -160,7 +160,7 @@ func (c *Client) reap(now time.Time) {
 	var old []*conn
 	c.mu.Lock()
 	for key, cn := range c.conns {
-		if cn.targets == 0 && now.Sub(cn.unused) >= c.cfg.Linger {
+		if cn.targets == 0 && cn.calls == 0 && now.Sub(cn.unused) >= c.cfg.Linger {
 			delete(c.conns, key)
 			old = append(old, cn)
 		}
@@ -191,13 +191,23 @@ func (c *Client) Close() {
 	}
 }
 
-// enter counts a stream in, unless the client is closed.
-func (c *Client) enter() bool {
+// enter counts a call of a connection in, unless the client is closed. When it is over,
+// exit is due.
+func (c *Client) enter(cn *conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return false
 	}
 	c.streams.Add(1)
+	cn.calls++
 	return true
+}
+
+func (c *Client) exit(cn *conn) {
+	c.mu.Lock()
+	cn.calls--
+	cn.unused = time.Now()
+	c.mu.Unlock()
+	c.streams.Done()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -34,18 +35,23 @@ func (c *Client) Events(ctx context.Context, t *Target, runtime, key string, fro
 	if err != nil {
 		return nil, &engine.Error{Kind: engine.ErrRequest, Target: t.url, Err: err}
 	}
+	if !c.enter(t.conn) {
+		return nil, &engine.Error{Kind: engine.ErrClosed, Target: t.url}
+	}
 	reused, err := t.conn.ready(ctx, c.cfg.ConnectTimeout)
 	if err != nil {
+		c.exit(t.conn)
 		return nil, t.unconnected(ctx, err)
 	}
 	call, end := context.WithCancel(ctx)
 	stop := context.AfterFunc(c.base, end)
 	call, what := watched(call)
 	what.reused = reused
-	e := &Events{target: t, ctx: ctx, seen: what, cut: func() {
+	e := &Events{target: t, ctx: ctx, seen: what, cut: sync.OnceFunc(func() {
 		stop()
 		end()
-	}}
+		c.exit(t.conn)
+	})}
 	if call, err = withKey(call, key); err != nil {
 		e.cut()
 		return nil, &engine.Error{Kind: engine.ErrRequest, Target: t.url, Err: fmt.Errorf("the worker's API key: %w", err)}
@@ -78,7 +84,7 @@ func (e *Events) Next() (engine.KVBatch, error) {
 	}
 }
 
-// Close ends the subscription.
+// Close ends the subscription. Without it the client's own Close waits for its limit.
 func (e *Events) Close() { e.cut() }
 
 // failure is one of package engine's errors, or io.EOF.

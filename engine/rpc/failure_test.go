@@ -289,7 +289,15 @@ func TestLinger(t *testing.T) {
 		t.Error("a connection in use was dropped")
 	}
 	c.Forget(again)
+	if !c.enter(again.conn) {
+		t.Fatal("the client is closed")
+	}
 	c.reap(time.Now().Add(2 * time.Hour))
+	if conns() != 1 {
+		t.Error("a connection was dropped with a call that runs")
+	}
+	c.exit(again.conn)
+	c.reap(time.Now().Add(3 * time.Hour))
 	if conns() != 0 {
 		t.Error("a connection lingers for ever")
 	}

@@ -302,3 +302,33 @@ func TestManyLeave(t *testing.T) {
 		t.Errorf("%+v after %d streams were left", st, left.Load())
 	}
 }
+
+// TestOver: an answer whose last piece is there is over, whatever the engine does then,
+// and who closes it leaves nobody.
+func TestOver(t *testing.T) {
+	proceed, ended := make(chan struct{}), make(chan error, 1)
+	fake := &fakeVLLM{generate: func(_ *vllmpb.GenerateRequest, s grpc.ServerStreamingServer[vllmpb.GenerateResponse]) error {
+		if err := say[vllmpb.GenerateRequest](chunkV(0, 5), endV(0, 5))(nil, s); err != nil {
+			return err
+		}
+		<-proceed
+		ended <- s.Context().Err()
+		return errNone
+	}}
+	c := client(t)
+	s, err := c.Generate(t.Context(), target(t, c, serve(t, fake).url), engine.RuntimeVLLM, call(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all, err := readAll(s); err != nil || len(all) != 2 { // and closes it
+		t.Fatalf("%d pieces, %v", len(all), err)
+	}
+	close(proceed)
+	if err := <-ended; err != nil {
+		t.Errorf("the engine was left at its end: %v", err)
+	}
+	c.Close()
+	if got := fake.all(); len(got) != 0 {
+		t.Errorf("an answer that was over was aborted: %q", got)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -38,11 +39,28 @@ type choice struct {
 func (r *reader) run() {
 	abort, err := r.read()
 	r.stream.err = err
-	close(r.stream.pieces)
 	gone := r.stream.ended()
+	close(r.stream.pieces)
+	if errors.Is(err, io.EOF) {
+		r.seeOut()
+		return
+	}
 	r.stream.cut()
-	if abort || gone && !errors.Is(err, io.EOF) && !r.seen.decided.Load() {
+	if abort || gone && !r.seen.decided.Load() {
 		r.abort()
+	}
+}
+
+// seeOut lets the engine end a call that has said everything. Whatever else it does is no
+// matter any more.
+func (r *reader) seeOut() {
+	defer r.stream.cut()
+	limit := time.AfterFunc(r.client.cfg.AbortTimeout, r.stream.cut)
+	defer limit.Stop()
+	for {
+		if _, err := r.next(); err != nil && !errors.Is(err, errEmptyMessage) {
+			return
+		}
 	}
 }
 
@@ -54,10 +72,7 @@ func (r *reader) read() (abort bool, err error) {
 		m, err := r.next()
 		switch {
 		case errors.Is(err, io.EOF):
-			if r.done < len(r.choices) {
-				return false, s.target.broken("the engine has ended the call before the answer")
-			}
-			return false, io.EOF
+			return false, s.target.broken("the engine has ended the call before the answer")
 		case errors.Is(err, errEmptyMessage):
 			return true, s.target.malformed(err)
 		case err != nil:
@@ -74,6 +89,9 @@ func (r *reader) read() (abort bool, err error) {
 		case s.pieces <- p:
 		case <-s.left:
 			return true, s.given()
+		}
+		if r.done == len(r.choices) {
+			return false, io.EOF
 		}
 	}
 }

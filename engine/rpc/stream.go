@@ -45,6 +45,7 @@ type Stream struct {
 	gone    bool       // nobody reads on
 	patient time.Duration
 	spoken  bool          // the engine has said something
+	over    bool          // it has said everything
 	limit   *time.Timer   // of patience, nil before
 	left    chan struct{} // closed when gone is set
 }
@@ -61,12 +62,12 @@ func (c *Client) Generate(ctx context.Context, t *Target, runtime string, r *Req
 	if err != nil {
 		return nil, &engine.Error{Kind: engine.ErrRequest, Target: t.url, Err: err}
 	}
-	if !c.enter() {
+	if !c.enter(t.conn) {
 		return nil, &engine.Error{Kind: engine.ErrClosed, Target: t.url}
 	}
 	s, err := c.open(ctx, t, d, r)
 	if err != nil {
-		c.streams.Done()
+		c.exit(t.conn)
 	}
 	return s, err
 }
@@ -104,7 +105,7 @@ func (c *Client) open(ctx context.Context, t *Target, d dialect, r *Request) (*S
 	rd := &reader{client: c, stream: s, dialect: d, id: r.ID, next: next, seen: what, call: call, choices: make([]choice, r.Sampling.N)}
 	s.detach = context.AfterFunc(ctx, s.leave)
 	go func() {
-		defer c.streams.Done()
+		defer c.exit(t.conn)
 		rd.run()
 	}()
 	return s, nil
@@ -127,8 +128,8 @@ func (c *Client) callOf(ctx context.Context, r *Request) (call context.Context, 
 	}
 }
 
-// Next is the next piece. io.EOF follows the last piece of a whole answer; any other
-// error is one of the package, and final.
+// Next is the next piece. io.EOF follows the last piece of the last choice, whether or not
+// the engine has ended the call; any other error is one of the package, and final.
 func (s *Stream) Next() (Piece, error) {
 	select {
 	case <-s.left:
@@ -176,6 +177,9 @@ func (s *Stream) leave() {
 	}
 	s.gone = true
 	close(s.left)
+	if s.over {
+		return // the engine ends the call any moment
+	}
 	if s.patient > 0 && !s.spoken {
 		s.limit = time.AfterFunc(s.patient, s.cut)
 		return
@@ -191,11 +195,11 @@ func (s *Stream) spoke() (gone bool) {
 	return s.gone
 }
 
-// ended notes that nothing more comes, and says whether nobody listens.
+// ended notes that nothing more comes, and says whether nobody listened.
 func (s *Stream) ended() (gone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.spoken = true
+	s.spoken, s.over = true, true
 	if s.limit != nil {
 		s.limit.Stop()
 	}

@@ -38,7 +38,8 @@ type conn struct {
 
 	// Guarded by Client.mu.
 	targets int
-	unused  time.Time // since when no target uses it
+	calls   int       // that run
+	unused  time.Time // since when nobody uses it
 
 	mu       sync.Mutex
 	dials    uint64 // that have ended, well or not

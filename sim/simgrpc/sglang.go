@@ -101,7 +101,7 @@ func (e *sglang) Abort(_ context.Context, r *sglangpb.AbortRequest) (*sglangpb.A
 func (e *sglang) GetModelInfo(context.Context, *sglangpb.GetModelInfoRequest) (*sglangpb.GetModelInfoResponse, error) {
 	cfg := e.engine.Config()
 	return &sglangpb.GetModelInfoResponse{
-		ModelPath: cfg.Model, TokenizerPath: cfg.Model, ServedModelName: cfg.Model, IsGeneration: true, WeightVersion: "default",
+		ModelPath: cfg.Model, TokenizerPath: e.engine.TokenizerPath(), ServedModelName: cfg.Model, IsGeneration: true, WeightVersion: "default",
 		MaxContextLength: int32(cfg.Core.Context()), MaxReqInputLen: int32(cfg.Core.Context() - 1), VocabSize: simtext.VocabSize,
 		ModelType: "sim", Architectures: []string{"SimForCausalLM"}, EosTokenIds: []int32{int32(simtext.EOS)},
 	}, nil

@@ -27,7 +27,7 @@ func (e *vllm) Generate(r *vllmpb.GenerateRequest, s grpc.ServerStreamingServer[
 	defer func() { v.Leave(statusOf(err)) }()
 	prompt := tokens(r.GetTokenized().GetInputIds())
 	if _, text := r.Input.(*vllmpb.GenerateRequest_Text); text {
-		prompt = simtext.Tokenize(r.GetText())
+		prompt = e.engine.Config().Tokens.Tokenize(r.GetText())
 	}
 	p := r.GetSamplingParams()
 	c := &simhttp.Call{
@@ -100,7 +100,7 @@ func (e *vllm) Abort(_ context.Context, r *vllmpb.AbortRequest) (*vllmpb.AbortRe
 func (e *vllm) GetModelInfo(context.Context, *vllmpb.GetModelInfoRequest) (*vllmpb.GetModelInfoResponse, error) {
 	cfg := e.engine.Config()
 	return &vllmpb.GetModelInfoResponse{
-		ModelPath: cfg.Model, TokenizerPath: cfg.Model, ServedModelName: cfg.Model, IsGeneration: true,
+		ModelPath: cfg.Model, TokenizerPath: e.engine.TokenizerPath(), ServedModelName: cfg.Model, IsGeneration: true,
 		MaxContextLength: uint32(cfg.Core.Context()), MaxReqInputLen: int32(cfg.Core.Context()), VocabSize: simtext.VocabSize,
 		ModelType: "sim", Architectures: []string{"SimForCausalLM"}, EosTokenIds: []int32{int32(simtext.EOS)},
 	}, nil

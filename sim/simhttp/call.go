@@ -1,6 +1,7 @@
 package simhttp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -369,6 +370,9 @@ func (s *Server) Abort(ids []string) bool {
 
 // Flush empties the prefix cache, unless it is in use.
 func (s *Server) Flush() bool { return s.flush() }
+
+// TokenizerPath is where the engine says that its tokenizer is.
+func (s *Server) TokenizerPath() string { return cmp.Or(s.cfg.TokenizerPath, s.cfg.Model) }
 
 // Started is when the engine was.
 func (s *Server) Started() time.Time { return s.started }

@@ -33,6 +33,11 @@ type Config struct {
 	TimeScale float64
 	// Lengths bounds answers that nothing else stops, in tokens.
 	Lengths simtext.Lengths
+	// Tokens is how text and tokens belong together.
+	Tokens simtext.Scheme
+	// TokenizerPath is what the engine says of where its tokenizer is, empty for its
+	// model's name.
+	TokenizerPath string
 	// EmbeddingDimensions is the length of an embedding.
 	EmbeddingDimensions int
 	// APIKey, if not empty, is demanded where the real engine demands it.

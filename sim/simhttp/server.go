@@ -78,7 +78,7 @@ func New(cfg Config, clock func() time.Time, log *slog.Logger) (*Server, error) 
 		clock:   clock,
 		log:     log.With("engine", cfg.Name),
 		driver:  newDriver(engine, cfg.TimeScale, clock),
-		writer:  simtext.NewWriter(cfg.Lengths),
+		writer:  cfg.Tokens.NewWriter(cfg.Lengths),
 		faults:  newFaultBox(),
 		records: &recorder{clock: clock},
 		mux:     http.NewServeMux(),

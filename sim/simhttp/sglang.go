@@ -57,7 +57,7 @@ func (s *Server) Facts() map[string]any {
 	core := s.cfg.Core
 	return map[string]any{
 		"status": "ready", "version": sglangVersion,
-		"model_path": s.cfg.Model, "tokenizer_path": s.cfg.Model, "served_model_name": s.cfg.Model,
+		"model_path": s.cfg.Model, "tokenizer_path": s.TokenizerPath(), "served_model_name": s.cfg.Model,
 		"tp_size": 1, "dp_size": s.cfg.Ranks.size(), "pp_size": 1, "load_balance_method": cmp.Or(s.cfg.Ranks.Method, FollowRoom),
 		"context_length": core.Context(), "page_size": core.BlockSize,
 		"max_total_num_tokens": r.CapacityTokens, "max_running_requests": r.MaxRunning,
@@ -73,7 +73,7 @@ func (s *Server) Facts() map[string]any {
 
 func (s *Server) modelInfo(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{
-		"model_path": s.cfg.Model, "tokenizer_path": s.cfg.Model, "is_generation": true,
+		"model_path": s.cfg.Model, "tokenizer_path": s.TokenizerPath(), "is_generation": true,
 		"preferred_sampling_params": nil, "weight_version": "default",
 		"has_image_understanding": false, "has_audio_understanding": false,
 		"model_type": "sim", "architectures": []string{"SimForCausalLM"},

@@ -1938,6 +1938,7 @@ type Class struct {
 	Runtime       string                 `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
 	Connector     string                 `protobuf:"bytes,2,opt,name=connector,proto3" json:"connector,omitempty"`
 	Group         string                 `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
+	Transport     string                 `protobuf:"bytes,4,opt,name=transport,proto3" json:"transport,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1989,6 +1990,13 @@ func (x *Class) GetConnector() string {
 func (x *Class) GetGroup() string {
 	if x != nil {
 		return x.Group
+	}
+	return ""
+}
+
+func (x *Class) GetTransport() string {
+	if x != nil {
+		return x.Transport
 	}
 	return ""
 }
@@ -3208,11 +3216,12 @@ const file_wire_wirepb_wire_proto_rawDesc = "" +
 	"timeout_us\x18\x03 \x01(\x04R\ttimeoutUs\x12,\n" +
 	"\x12connect_timeout_us\x18\x04 \x01(\x04R\x10connectTimeoutUsB\v\n" +
 	"\t_max_idleB\x12\n" +
-	"\x10_idle_timeout_us\"U\n" +
+	"\x10_idle_timeout_us\"s\n" +
 	"\x05Class\x12\x18\n" +
 	"\aruntime\x18\x01 \x01(\tR\aruntime\x12\x1c\n" +
 	"\tconnector\x18\x02 \x01(\tR\tconnector\x12\x14\n" +
-	"\x05group\x18\x03 \x01(\tR\x05group\"1\n" +
+	"\x05group\x18\x03 \x01(\tR\x05group\x12\x1c\n" +
+	"\ttransport\x18\x04 \x01(\tR\ttransport\"1\n" +
 	"\x05Model\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaliases\x18\x02 \x03(\tR\aaliases\"3\n" +

@@ -14,6 +14,7 @@ import (
 	"smg/sim/instant"
 	"smg/sim/simgrpc"
 	"smg/sim/simhttp"
+	"smg/sim/simtext"
 )
 
 // defaultPort is the first port of an engine, as in SGLang's examples.
@@ -49,6 +50,7 @@ func Flags() []cli.Flag {
 		&cli.StringFlag{Category: engine, Name: "engine", Value: string(d.Kind), Usage: "protocol to speak: `sglang` or vllm"},
 		&cli.BoolFlag{Category: engine, Name: "grpc-mode", Usage: "speak the engine's gRPC protocol in place of HTTP"},
 		&cli.BoolFlag{Category: engine, Name: "kv-events", Usage: "tell those who subscribe over gRPC how the prefix cache changes"},
+		&cli.StringFlag{Category: engine, Name: "byte-tokenizer", Usage: "have a token for each byte of a prompt, and write that as a tokenizer into `DIR`, for whoever has to make tokens of text"},
 		&cli.StringFlag{Category: engine, Name: "model", Value: d.Model, Usage: "`NAME` of the served model"},
 		&cli.StringFlag{Category: engine, Name: "api-key", Usage: "`KEY` that callers must present"},
 		&cli.IntFlag{Category: engine, Name: "context-length", Value: d.Core.ContextLength, Usage: "`TOKENS` of prompt and answer together"},
@@ -145,6 +147,9 @@ func engineConfig(c *cli.Context) simhttp.Config {
 	cfg.TimeScale = c.Float64("time-scale")
 	cfg.HideCached = c.Bool("hide-cached-tokens")
 	cfg.KVEvents = c.Bool("kv-events")
+	if dir := c.String("byte-tokenizer"); dir != "" {
+		cfg.Tokens, cfg.TokenizerPath = simtext.Bytes, dir
+	}
 	cfg.EmbeddingDimensions = c.Int("embedding-dimensions")
 	cfg.MaxBodyBytes = c.Int64("max-body-bytes")
 	cfg.Lengths.Min, cfg.Lengths.Max = c.Int("answer-min-tokens"), c.Int("answer-max-tokens")

@@ -18,6 +18,7 @@ import (
 	"smg/cmd/internal/version"
 	"smg/sim/instant"
 	"smg/sim/simhttp"
+	"smg/sim/simtext"
 )
 
 // Exit codes.
@@ -105,6 +106,11 @@ func plainUsage(err error) string {
 // run listens first, so that a busy port is found before anything starts, and
 // then serves until ctx ends.
 func run(ctx context.Context, o options, stderr io.Writer) error {
+	if dir := o.engine.TokenizerPath; dir != "" {
+		if err := simtext.WriteTokenizer(dir); err != nil {
+			return fmt.Errorf("--byte-tokenizer: %w", err)
+		}
+	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: o.level}))
 	listeners, err := listenAll(o.listen)
 	if err != nil {
