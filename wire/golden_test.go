@@ -236,6 +236,14 @@ func recordings() []recording {
 			Lease: worker.LeaseID{Incarnation: 1, Plan: 1}, Replica: 1,
 			Pick: Pick{Worker: &worker.Spec{ID: testID(1), URL: "http://10.0.0.1:8000", SealedKey: []byte("\x00sealed\xff")}},
 		}},
+		{name: "reply-rules", codec: replyCodec, want: &Reply{
+			Lease: worker.LeaseID{Incarnation: 1, Plan: 1}, Replica: 1,
+			Pick: Pick{Worker: &worker.Spec{
+				ID: testID(1), URL: "http://10.0.0.1:8000",
+				Breaker: &worker.BreakerRules{FailureThreshold: 4, FailureStatuses: []int{500, 599}, CapacityStatuses: []int{}},
+				Pool:    &worker.PoolRules{MaxIdle: new(0), IdleTimeout: new(2 * time.Second), Timeout: time.Hour, ConnectTimeout: 5 * time.Second},
+			}},
+		}},
 		{name: "reply-queued", codec: replyCodec, want: &Reply{Lease: worker.LeaseID{Incarnation: 1, Plan: 1}, Replica: 1, Queued: true}},
 		{name: "reply-mismatch", codec: replyCodec, want: &Reply{
 			Lease: worker.LeaseID{Incarnation: 1, Plan: 1}, Replica: 1,

@@ -2818,6 +2818,8 @@ type Pick struct {
 	PairGroup     string                 `protobuf:"bytes,19,opt,name=pair_group,json=pairGroup,proto3" json:"pair_group,omitempty"`
 	Matched       uint64                 `protobuf:"varint,20,opt,name=matched,proto3" json:"matched,omitempty"`                     // tokens of the prompt that the worker is known to hold
 	SealedKey     []byte                 `protobuf:"bytes,21,opt,name=sealed_key,json=sealedKey,proto3" json:"sealed_key,omitempty"` // as its record has it
+	Breaker       *BreakerRules          `protobuf:"bytes,22,opt,name=breaker,proto3" json:"breaker,omitempty"`                      // its own, as are
+	Pool          *PoolRules             `protobuf:"bytes,23,opt,name=pool,proto3" json:"pool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2995,6 +2997,20 @@ func (x *Pick) GetMatched() uint64 {
 func (x *Pick) GetSealedKey() []byte {
 	if x != nil {
 		return x.SealedKey
+	}
+	return nil
+}
+
+func (x *Pick) GetBreaker() *BreakerRules {
+	if x != nil {
+		return x.Breaker
+	}
+	return nil
+}
+
+func (x *Pick) GetPool() *PoolRules {
+	if x != nil {
+		return x.Pool
 	}
 	return nil
 }
@@ -3286,7 +3302,7 @@ const file_wire_wirepb_wire_proto_rawDesc = "" +
 	"\areplica\x18\x05 \x01(\x06R\areplica\x12 \n" +
 	"\x04pick\x18\x06 \x01(\v2\f.smg.v1.PickR\x04pick\x12#\n" +
 	"\x05error\x18\a \x01(\v2\r.smg.v1.ErrorR\x05error\x12\x16\n" +
-	"\x06queued\x18\b \x01(\bR\x06queued\"\xcd\x04\n" +
+	"\x06queued\x18\b \x01(\bR\x06queued\"\xa4\x05\n" +
 	"\x04Pick\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\fR\x06worker\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x1d\n" +
@@ -3312,7 +3328,9 @@ const file_wire_wirepb_wire_proto_rawDesc = "" +
 	"pair_group\x18\x13 \x01(\tR\tpairGroup\x12\x18\n" +
 	"\amatched\x18\x14 \x01(\x04R\amatched\x12\x1d\n" +
 	"\n" +
-	"sealed_key\x18\x15 \x01(\fR\tsealedKey\"q\n" +
+	"sealed_key\x18\x15 \x01(\fR\tsealedKey\x12.\n" +
+	"\abreaker\x18\x16 \x01(\v2\x14.smg.v1.BreakerRulesR\abreaker\x12%\n" +
+	"\x04pool\x18\x17 \x01(\v2\x11.smg.v1.PoolRulesR\x04pool\"q\n" +
 	"\x05Error\x12%\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x11.smg.v1.ErrorCodeR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12'\n" +
@@ -3470,13 +3488,15 @@ var file_wire_wirepb_wire_proto_depIdxs = []int32{
 	35, // 35: smg.v1.Reply.error:type_name -> smg.v1.Error
 	0,  // 36: smg.v1.Pick.leg:type_name -> smg.v1.Leg
 	1,  // 37: smg.v1.Pick.mode:type_name -> smg.v1.Mode
-	7,  // 38: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
-	23, // 39: smg.v1.Error.classes:type_name -> smg.v1.Class
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	20, // 38: smg.v1.Pick.breaker:type_name -> smg.v1.BreakerRules
+	22, // 39: smg.v1.Pick.pool:type_name -> smg.v1.PoolRules
+	7,  // 40: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
+	23, // 41: smg.v1.Error.classes:type_name -> smg.v1.Class
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_wire_wirepb_wire_proto_init() }
