@@ -6,12 +6,15 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"flag"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
+
+var recorded = flag.String("recorded", "testdata", "folder of recorded tokenizers and texts")
 
 // kind is a tokenizer of the reference, and what the reference makes of the texts
 // (test/tokenizer/record.py).
@@ -45,7 +48,7 @@ func readGolden(tb testing.TB, path string, v any) {
 // goldenTexts are the texts: valid ones, and byte strings that need not be.
 func goldenTexts(tb testing.TB) []string {
 	var g struct{ Texts, Bytes []string }
-	readGolden(tb, "testdata/texts.json.gz", &g)
+	readGolden(tb, filepath.Join(*recorded, "texts.json.gz"), &g)
 	for _, b := range g.Bytes {
 		raw, err := base64.StdEncoding.DecodeString(b)
 		if err != nil {
@@ -58,7 +61,7 @@ func goldenTexts(tb testing.TB) []string {
 
 func goldenKind(tb testing.TB, name string) *kind {
 	k := &kind{name: name}
-	readGolden(tb, "testdata/kind_"+name+".json.gz", k)
+	readGolden(tb, filepath.Join(*recorded, "kind_"+name+".json.gz"), k)
 	t, err := Parse(k.Tokenizer)
 	if err != nil {
 		tb.Fatalf("%s: %v", name, err)
@@ -68,7 +71,7 @@ func goldenKind(tb testing.TB, name string) *kind {
 }
 
 func goldenNames(tb testing.TB) []string {
-	paths, err := filepath.Glob("testdata/kind_*.json.gz")
+	paths, err := filepath.Glob(filepath.Join(*recorded, "kind_*.json.gz"))
 	if err != nil || len(paths) < 20 {
 		tb.Fatalf("%d recorded tokenizers (%v), want at least 20", len(paths), err)
 	}

@@ -267,7 +267,8 @@ func (f *modelFile) unigram() (model, error) {
 		if err := json.Unmarshal(e[0], &tokens[i]); err != nil {
 			return nil, fmt.Errorf("vocab[%d]: %w", i, err)
 		}
-		if err := json.Unmarshal(e[1], &scores[i]); err != nil {
+		var err error
+		if scores[i], err = parseScore(e[1]); err != nil {
 			return nil, fmt.Errorf("vocab[%d]: %w", i, err)
 		}
 	}

@@ -366,8 +366,11 @@ func (t *preMetaspace) split(_ *state, out []piece, p piece) ([]piece, error) {
 		return append(out, p), nil
 	}
 	// A mark goes to what follows it, but a run of marks is taken apart.
-	start := 0
-	for i := len(t.mark); i < len(p.text); {
+	start, i := 0, 0
+	if strings.HasPrefix(p.text, t.mark) {
+		i = len(t.mark)
+	}
+	for i < len(p.text) {
 		j := strings.Index(p.text[i:], t.mark)
 		if j < 0 {
 			break

@@ -1,4 +1,7 @@
-"""Writes tokenizer/testdata: tokenizers, texts, and what the reference makes of them."""
+"""Writes a folder: tokenizers, texts, and what the reference makes of them.
+
+record.py FOLDER [SEED [SCALE]]: SEED chooses other texts, SCALE times as many at random.
+"""
 
 import base64
 import gzip
@@ -62,8 +65,8 @@ def cases(tok, texts, seed):
     return out
 
 
-def main(folder):
-    texts, broken = corpus.texts()
+def main(folder, seed=8, scale=1):
+    texts, broken = corpus.texts(seed, scale)
     os.makedirs(folder, exist_ok=True)
     for name in os.listdir(folder):
         if name.endswith(".json.gz"):
@@ -79,4 +82,4 @@ def main(folder):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], *map(int, sys.argv[2:]))
