@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -56,8 +57,8 @@ func chain(dec []decoder, out sink, eager bool) sink {
 	for i, d := range dec {
 		_, fused[i+1] = d.open(nil, fused[i])
 	}
-	for i := len(dec) - 1; i >= 0; i-- {
-		out, _ = dec[i].open(out, fused[i])
+	for i, d := range slices.Backward(dec) {
+		out, _ = d.open(out, fused[i])
 		if b, ok := out.(*byteFallback); ok {
 			b.eager = eager
 		}

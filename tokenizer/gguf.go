@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -275,10 +276,8 @@ func (g *ggufReader) arrayOf(kind uint64, want ...uint64) (got uint64, n int, er
 	if n, err = g.length(maxGGUFArray); err != nil {
 		return 0, 0, err
 	}
-	for _, w := range want {
-		if got == w {
-			return got, n, nil
-		}
+	if slices.Contains(want, got) {
+		return got, n, nil
 	}
 	return got, n, fmt.Errorf("its entries have type %d, want %d", got, want[0])
 }

@@ -232,8 +232,6 @@ func TestGGUFUnigram(t *testing.T) {
 	k := goldenKind(t, "t5")
 	m := k.tokenizer.model.(*unigram)
 	scores := make([]float32, len(m.scores))
-	exact := *m
-	exact.scores = make([]float64, len(m.scores))
 	for i, s := range m.scores {
 		scores[i] = float32(s)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -126,7 +127,7 @@ func (g *GGUF) sentencePiece(t *Tokenizer) error {
 		}
 		order = append(order, -s)
 	}
-	sort.Slice(order, func(i, j int) bool { return order[i] < order[j] })
+	slices.Sort(order)
 	for i, token := range g.Tokens {
 		if !g.plain(i) || m.ids[token] != uint32(i) || len(token) > maxAdded {
 			continue

@@ -185,9 +185,8 @@ type preSplit struct {
 	invert bool
 }
 
-func (t *preSplit) split(_ *state, out []piece, p piece) ([]piece, error) {
-	var local [64]regex.Span
-	spans := local[:0]
+func (t *preSplit) split(st *state, out []piece, p piece) ([]piece, error) {
+	spans := st.matches[:0]
 	if t.pattern != nil {
 		var err error
 		if spans, err = t.pattern.Split(spans, p.text); err != nil {
@@ -196,6 +195,7 @@ func (t *preSplit) split(_ *state, out []piece, p piece) ([]piece, error) {
 	} else {
 		spans = plainSpans(spans, p.text, t.plain)
 	}
+	st.matches = spans
 	if t.invert {
 		for i := range spans {
 			spans[i].Match = !spans[i].Match
@@ -301,7 +301,7 @@ type preByteLevel struct {
 	spell       bool
 }
 
-func (t *preByteLevel) split(_ *state, out []piece, p piece) ([]piece, error) {
+func (t *preByteLevel) split(st *state, out []piece, p piece) ([]piece, error) {
 	if t.prefixSpace && !strings.HasPrefix(p.text, " ") {
 		p.text = " " + p.text
 	}
@@ -309,11 +309,11 @@ func (t *preByteLevel) split(_ *state, out []piece, p piece) ([]piece, error) {
 	if t.pattern == nil {
 		out = append(out, p)
 	} else {
-		var local [64]regex.Span
-		spans, err := t.pattern.Split(local[:0], p.text)
+		spans, err := t.pattern.Split(st.matches[:0], p.text)
 		if err != nil {
 			return out, err
 		}
+		st.matches = spans
 		out = cutAt(out, p, spans, isolated)
 	}
 	if t.spell {

@@ -352,7 +352,7 @@ func loadDecoders(out []decoder, raw json.RawMessage, depth int) ([]decoder, err
 		d = r
 	case "Strip":
 		if utf8.RuneCountInString(f.Content) != 1 || f.Start < 0 || f.Stop < 0 || f.Start > maxFile || f.Stop > maxFile {
-			return nil, errors.New("Strip: content is not one character, or start or stop is no length")
+			return nil, fmt.Errorf("%s: content is not one character, or start or stop is no length", s.Type)
 		}
 		d = decStrip{content: f.Content, start: f.Start, stop: f.Stop}
 	case "Metaspace":

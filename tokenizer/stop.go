@@ -1,6 +1,9 @@
 package tokenizer
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // What a request may ask to stop at.
 const (
@@ -173,7 +176,7 @@ func (a *Answer) Push(ids ...uint32) (text string, stopped bool) {
 			break
 		}
 		a.tokens++
-		if a.stopsAt(id) {
+		if slices.Contains(a.out.StopIDs, id) {
 			a.id, a.byID, a.over = id, true, true
 			last := ""
 			if a.out.IncludeStop {
@@ -187,15 +190,6 @@ func (a *Answer) Push(ids ...uint32) (text string, stopped bool) {
 		a.over = hit
 	}
 	return text, a.over
-}
-
-func (a *Answer) stopsAt(id uint32) bool {
-	for _, s := range a.out.StopIDs {
-		if s == id {
-			return true
-		}
-	}
-	return false
 }
 
 // End is the text that waited, when the engine says that the answer is over.

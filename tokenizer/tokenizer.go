@@ -11,6 +11,8 @@ package tokenizer
 import (
 	"fmt"
 	"sync"
+
+	"smg/tokenizer/regex"
 )
 
 // Tokenizer is one model's vocabulary and rules. Truncation and padding of a file
@@ -38,13 +40,14 @@ type model interface {
 
 // state is what one Encode needs while it runs.
 type state struct {
-	ids    []uint32
-	pieces []piece
-	spare  []piece
-	spans  []span
-	buf    []byte
-	bpe    bpeState
-	best   []bestPath
+	ids     []uint32
+	pieces  []piece
+	spare   []piece
+	spans   []span
+	matches []regex.Span
+	buf     []byte
+	bpe     bpeState
+	best    []bestPath
 }
 
 // Encode is the ids of text. With special, those around it that the model wants
@@ -63,7 +66,7 @@ func (t *Tokenizer) AppendEncode(ids []uint32, text string, special bool) ([]uin
 // encode splits text at added tokens and encodes what lies between by segment.
 func (t *Tokenizer) encode(ids []uint32, text string, special bool, segment func(*Tokenizer, *state, string, bool) error) ([]uint32, error) {
 	st := t.state.Get().(*state)
-	defer func() { st.ids = nil; t.state.Put(st) }()
+	defer t.giveBack(st)
 	st.ids = ids
 	text = ValidUTF8(text)
 	for i, p := range t.post {
@@ -78,6 +81,15 @@ func (t *Tokenizer) encode(ids []uint32, text string, special bool, segment func
 		}
 	}
 	return st.ids, nil
+}
+
+// giveBack keeps st for the next Encode, unless a huge text made it large.
+func (t *Tokenizer) giveBack(st *state) {
+	const most = 1 << 16
+	st.ids = nil
+	if cap(st.best) <= most && cap(st.bpe.symbols) <= most && cap(st.pieces) <= most && cap(st.matches) <= most {
+		t.state.Put(st)
+	}
 }
 
 // text encodes a whole text.

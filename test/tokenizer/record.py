@@ -11,6 +11,9 @@ import os
 import random
 import sys
 
+from tokenizers import Regex
+from tokenizers import pre_tokenizers as P
+
 import corpus
 import kinds
 
@@ -65,6 +68,82 @@ def cases(tok, texts, seed):
     return out
 
 
+PATTERNS = [kinds.LLAMA3, kinds.QWEN2, kinds.CL100K, kinds.O200K, kinds.TEKKEN, kinds.KIMI, kinds.BLOOM, kinds.CLIP, kinds.POEM, *kinds.DEEPSEEK, *kinds.DEEPSEEK_CODER] + r"""
+a|ab|abc
+(?:a|ab)(?:c|bcd)?
+a*?b
+(a+)+b
+(?:a|b)*?c|x*
+(?:|a)+b?
+(?:a?){3}b
+a{2,3}?
+a{,2}b
+a{2}?b
+(?>a+)b|a
+a++b|\w
+x*
+^\S+|\S+$
+^.*$
+(?m)a.b
+(?m:^.+)
+\A\s*|\s*\z
+\s+\Z
+\b\w
+\B.
+\w+(?=\s)
+(?<=a)b|(?<!a)c
+(?<=ab|c)\w
+(?<![\p{L}\p{N}])\p{N}+
+(?i:strasz|k|ſ|é)
+(?i)[a-fk]+
+(?i:[^a-z\s])+
+(?i:\p{Lu}[A-Zé])
+(?i:s)(?-i:t)
+(?i)d(?:o|ON)'t
+[^\W\d_]+
+[[:alpha:]]+|[[:^space:]]
+[[:punct:]]+
+[\p{P}\p{S}]+
+\p{^L}+
+\P{Lu}+
+[^\P{L}]+
+[a-z&&[^aeiou]]+
+[\w&&[^\p{Han}\d]]+
+[\x{4e00}-\x{9fff}\u3040-\u30ff]+
+\x41|\t|\n|\r\n
+[\]\[\-^]+|[-a]|[a-]
+[]a]
+[\s\S]{4}
+\h{2,}
+\p{Alpha}\p{Digit}|\p{Alnum}
+\p{Upper}+|\p{Lower}+
+\p{Cyrillic}+|\p{Greek}+|\p{Arabic}+|\p{Thai}+|\p{Hiragana}+
+\p{Mn}+|\p{Sc}|\p{So}+
+\p{Letter}\p{Nonspacing_Mark}*
+(?x: a \s b # comment
+)
+(?# nothing)a
+(?<name>a)b
+{a}|a{b
+a{1,2}{2}
+(?=a)\w|(?!a)\w
+""".strip().replace("\\\\", "\\").split("\n")
+
+
+def patterns(texts):
+    """What each pattern matches, as a hash; null where the reference does not know the pattern."""
+    out = []
+    for p in PATTERNS:
+        try:
+            pre = P.Split(Regex(p), "removed", invert=True)
+        except Exception as e:
+            print("not a pattern:", p, e)
+            out.append([p, None])
+            continue
+        out.append([p, [short("|".join("%d-%d" % at for _, at in pre.pre_tokenize_str(t))) for t in texts]])
+    return out
+
+
 def main(folder, seed=8, scale=1):
     texts, broken = corpus.texts(seed, scale)
     os.makedirs(folder, exist_ok=True)
@@ -72,6 +151,8 @@ def main(folder, seed=8, scale=1):
         if name.endswith(".json.gz"):
             os.remove(os.path.join(folder, name))
     pack(os.path.join(folder, "texts.json.gz"), {"texts": texts, "bytes": [base64.b64encode(b).decode() for b in broken]})
+    few = [t for t in texts if len(t) < 400] + ["aaab abab abc xabcd aab AAB b", "Straße STRASSE k K ſ S É é don't DON'T dO", "a\nb\r\nc\n", "a b", "ab12 cab"]
+    pack(os.path.join(folder, "patterns.json.gz"), {"texts": few, "patterns": patterns(few)})
     texts = texts + [b.decode("utf-8", "replace") for b in broken]
     for i, (name, tok) in enumerate(kinds.kinds().items()):
         value = {"tokenizer": json.loads(tok.to_str())}

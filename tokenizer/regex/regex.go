@@ -4,9 +4,9 @@
 // look-around, and other libraries have other Unicode tables, so they split text
 // elsewhere.
 //
-// Not known are back-references, calls, conditionals, absent groups, \R, \X and \K,
-// and foldings of one letter to several (ß for ss); the first group is refused
-// when a pattern is compiled, the last differs.
+// Back-references, calls, conditionals, absent groups, \R, \X and \K are refused.
+// Two things differ: without regard to case, one letter never stands for several (ß
+// for ss), and the pairs of letters are those of Go's Unicode version.
 package regex
 
 import (

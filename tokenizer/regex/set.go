@@ -23,7 +23,7 @@ type set struct {
 
 // finish prepares the quick answer for ASCII. A set is not changed after it.
 func (s *set) finish() *set {
-	for r := rune(0); r < 0x80; r++ {
+	for r := range rune(0x80) {
 		if s.slow(r) {
 			s.ascii[r>>6] |= 1 << (r & 63)
 		}
