@@ -150,7 +150,7 @@ engine-help: ## record the help of the engines that are installed here (test/eng
 .venv-tokenizer/.done: test/tokenizer/requirements.txt
 	rm -rf .venv-tokenizer
 	$(PYTHON) -m venv .venv-tokenizer
-	.venv-tokenizer/bin/python -m pip install --quiet --no-compile --require-hashes -r test/tokenizer/requirements.txt
+	.venv-tokenizer/bin/python -m pip install --quiet --no-compile --require-hashes --no-deps -r test/tokenizer/requirements.txt
 	touch $@
 
 .venv-vllm/.done: test/vllm/requirements.txt test/vllm/setup.sh test/vllm/make_model.py
