@@ -52,7 +52,7 @@ fmt: ## format all Go code
 
 .PHONY: clean
 clean: ## remove what the other targets made here; the caches of Go and pip stay
-	rm -rf bin dist .venv-python .venv-real .venv-clients .venv-vllm
+	rm -rf bin dist .venv-python .venv-real .venv-clients .venv-vllm .venv-tokenizer
 
 ##@ Test
 
@@ -116,6 +116,17 @@ test-clients-go: build ## the OpenAI client for Go and HTTP/2 of net/http; compi
 test-vllm: build .venv-vllm/.done ## a real vLLM on the CPU behind the gateway, prefill/decode with NIXL too; 3 GB of downloads, not part of CI
 	.venv-vllm/bin/python -B -m pytest -q -rs test/vllm
 
+.PHONY: tokenizer-diff
+tokenizer-diff: .venv-tokenizer/.done ## token ids and texts against the tokenizers package on random texts; SEED=7 SCALE=20, not part of CI
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+		RUST_BACKTRACE=0 .venv-tokenizer/bin/python -B test/tokenizer/record.py "$$dir" $(or $(SEED),$$(date +%s)) $(or $(SCALE),10) 2>/dev/null && \
+		$(GO) test ./tokenizer -count=1 -run Reference -recorded "$$dir"
+
+.PHONY: tokenizer-record
+tokenizer-record: .venv-tokenizer/.done ## record the tokenizers, texts and Unicode tables of tokenizer/ anew from the tokenizers package
+	.venv-tokenizer/bin/python -B test/tokenizer/tables.py tokenizer/ucd/tables.bin
+	RUST_BACKTRACE=0 .venv-tokenizer/bin/python -B test/tokenizer/record.py tokenizer/testdata 2>/dev/null
+
 .PHONY: engine-help
 engine-help: ## record the help of the engines that are installed here (test/engines/record.sh), and fail where it differs
 	PYTHON="$(PYTHON)" sh test/engines/record.sh
@@ -134,6 +145,12 @@ engine-help: ## record the help of the engines that are installed here (test/eng
 	rm -rf .venv-clients
 	$(PYTHON) -m venv .venv-clients
 	.venv-clients/bin/python -m pip install --quiet --no-compile --require-hashes --no-deps -r test/clients/requirements.txt
+	touch $@
+
+.venv-tokenizer/.done: test/tokenizer/requirements.txt
+	rm -rf .venv-tokenizer
+	$(PYTHON) -m venv .venv-tokenizer
+	.venv-tokenizer/bin/python -m pip install --quiet --no-compile --require-hashes --no-deps -r test/tokenizer/requirements.txt
 	touch $@
 
 .venv-vllm/.done: test/vllm/requirements.txt test/vllm/setup.sh test/vllm/make_model.py
