@@ -70,7 +70,8 @@ func (t *Templates) Prompt(ctx context.Context, c *Chat) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	values := maps.Clone(t.special)
+	values := make(map[string]jinja.Value, len(t.special)+8)
+	maps.Copy(values, t.special)
 	if c.Options != nil {
 		for name, v := range c.Options.All() {
 			values[name] = v

@@ -34,7 +34,8 @@ var ErrNone = errors.New("the model has no chat template")
 // the one for requests with tools.
 const defaultName, toolName = "default", "tool_use"
 
-// Templates are those of a model. They are safe for concurrent use.
+// Templates are those of a model. They are safe for concurrent use. The zero Templates
+// are none.
 type Templates struct {
 	named   map[string]*template
 	special map[string]jinja.Value
@@ -222,4 +223,13 @@ func read(path string) ([]byte, error) {
 		err = fmt.Errorf("%s is larger than %d bytes", path, maxFile)
 	}
 	return text, err
+}
+
+// None reports whether there is no template.
+func (t *Templates) None() bool { return len(t.named) == 0 }
+
+// Special is a special token by the name that templates know it by, "" if there is none.
+func (t *Templates) Special(name string) string {
+	s, _ := t.special[name].(string)
+	return s
 }
