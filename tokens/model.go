@@ -22,6 +22,8 @@ type Model struct {
 	Chat *chattemplate.Templates
 	// Ends are the tokens with which the model ends an answer, in order.
 	Ends []uint32
+	// Advice is what the model's authors say of sampling, in generation_config.json.
+	Advice Advice
 	// Context is how many tokens prompt and answer have together at most, 0 if nobody says.
 	Context int
 	// From is the file or folder that it was loaded from.
@@ -95,8 +97,17 @@ func (m *Model) fromFolder(path, folder string) (err error) {
 		return err
 	}
 	// Also without a template: a file of the operator's wants the special tokens.
-	m.Ends, err = m.ends(folder)
-	return err
+	if m.Ends, err = m.ends(folder); err != nil {
+		return err
+	}
+	path = filepath.Join(folder, "generation_config.json")
+	if _, err = readJSON(path, &m.Advice); err == nil {
+		err = m.Advice.check()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
 }
 
 // ends are the ends of answers that a model's files name: those of generation_config.json
@@ -179,4 +190,35 @@ func (m *Model) fromGGUF(path string) error {
 		m.Chat, err = chattemplate.New(path, g.ChatTemplate, special)
 	}
 	return err
+}
+
+// Advice is how a model's authors would choose its tokens; nil where they do not say.
+type Advice struct {
+	Temperature       *float64 `json:"temperature"`
+	TopP              *float64 `json:"top_p"`
+	MinP              *float64 `json:"min_p"`
+	RepetitionPenalty *float64 `json:"repetition_penalty"`
+	TopK              *int     `json:"top_k"`
+}
+
+// Apply sets what the advice speaks of.
+func (a *Advice) Apply(temperature, topP, minP, repetition *float64, topK *int) {
+	for _, f := range [...]struct{ from, to *float64 }{{a.Temperature, temperature}, {a.TopP, topP}, {a.MinP, minP}, {a.RepetitionPenalty, repetition}} {
+		if f.from != nil {
+			*f.to = *f.from
+		}
+	}
+	if a.TopK != nil && *a.TopK > 0 {
+		*topK = *a.TopK
+	}
+}
+
+// check refuses what is no advice.
+func (a *Advice) check() error {
+	for name, v := range map[string]*float64{"temperature": a.Temperature, "top_p": a.TopP, "min_p": a.MinP, "repetition_penalty": a.RepetitionPenalty} {
+		if v != nil && (*v < 0 || *v > 1000) {
+			return fmt.Errorf("%s is %v", name, *v)
+		}
+	}
+	return nil
 }

@@ -302,3 +302,23 @@ func TestEncodeRemembers(t *testing.T) {
 		t.Errorf("nothing was remembered: %+v", fmt.Sprint(s))
 	}
 }
+
+func TestAdvice(t *testing.T) {
+	open := func(text string) (*Model, error) {
+		return registry(t, Config{}).open(Source{Model: folder(t, map[string]string{"tokenizer.json": "-", "generation_config.json": text})})
+	}
+	m, err := open(`{"do_sample":true,"temperature":0.6,"top_k":20,"top_p":0.95,"max_new_tokens":2048}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	temperature, topP, minP, repetition, topK := 1.0, 1.0, 0.0, 1.0, -1
+	m.Advice.Apply(&temperature, &topP, &minP, &repetition, &topK)
+	if temperature != 0.6 || topP != 0.95 || minP != 0 || repetition != 1 || topK != 20 {
+		t.Errorf("got %v %v %v %v %v", temperature, topP, minP, repetition, topK)
+	}
+	for _, bad := range []string{`{"temperature":-1}`, `{"temperature":"hot"}`} {
+		if _, err := open(bad); err == nil || !strings.Contains(err.Error(), "generation_config.json") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}

@@ -21,12 +21,13 @@ func FromJSON(text []byte) (Value, error) {
 	if !json.Valid(text) {
 		return nil, errors.New("not valid JSON")
 	}
+	return FromValidJSON(text)
+}
+
+// FromValidJSON is FromJSON of a text that has been checked; it panics over another.
+func FromValidJSON(text []byte) (Value, error) {
 	d := decoder{text: text}
-	v, err := d.value(0)
-	if err != nil {
-		return nil, err
-	}
-	return v, nil
+	return d.value(0)
 }
 
 // decoder reads JSON that is valid.
