@@ -272,6 +272,28 @@ after
 {%- endmacro %}
 {{ render(msgs[2].tool_calls[0].function.arguments) }}{{ render({'a': {'b': {'c': 1}}, 'd': 2}) }}
 ===
+{% for m in nums %}{{ s }}{% endfor %}{% set s = 1 %}{{ s }}
+===
+{% macro show() %}{{ s }}{% endmacro %}{{ show() }}{% set s = 1 %}{{ show() }}
+===
+{{ s }}{% for m in nums %}{{ s }}{% endfor %}{% set s = 1 %}{{ s }}
+===
+{% for m in nums %}{{ s }}{% endfor %}{% if n %}{% set s = 1 %}{% endif %}{{ s }}
+===
+{% for m in nums %}{{ s }}{% endfor %}{% if n %}{% set s = 1 %}{% elif z %}{% set s = 3 %}{% else %}{% set s = 2 %}{% endif %}{{ s }}
+===
+{% for m in nums %}{{ s }}{% endfor %}{% if n %}{% set s = 1 %}{% else %}{% set s = 2 %}{% endif %}{{ s }}
+===
+{% if s %}{% for m in nums %}{{ s }}{% endfor %}{% endif %}{% set s = s ~ 1 %}{{ s }}
+===
+{% for m in nums %}{{ s }}{% endfor %}{% set s %}x{% endset %}{{ s }}
+===
+{% for m in nums %}{% for k in nums %}{{ s }}{% endfor %}{% set s = m %}{{ s }}{% endfor %}{{ s }}
+===
+{% for m in nums %}{% if m > 2 %}{% set s = m %}{% endif %}{{ s }}{% endfor %}{{ s }}
+===
+{% macro show(m) %}{% for k in nums %}{{ s }}{% endfor %}{% set s = m %}{{ s }}{% endmacro %}{{ show(1) }}{{ s }}
+===
 {%- set ns = namespace(last=-1, tool=false) -%}
 {%- for m in msgs[::-1] %}
     {%- set index = (msgs|length - 1) - loop.index0 %}

@@ -44,7 +44,7 @@ func Parse(name, source string) (t *Template, err error) {
 	if t := p.peek(); t.kind != tokenEnd {
 		p.fail("unexpected tag")
 	}
-	return &Template{name: name, body: body, loopsOverContent: p.content}, nil
+	return &Template{name: name, body: body, loopsOverContent: p.content, hidden: hidden(body)}, nil
 }
 
 func (p *parser) fail(format string, args ...any) {

@@ -13,6 +13,7 @@ type Template struct {
 	body block
 
 	loopsOverContent bool
+	hidden           []string // see hidden.go
 }
 
 // LoopsOverContent reports whether the template goes through the parts of what messages
@@ -89,7 +90,11 @@ func (t *Template) Render(ctx context.Context, in Run) (text string, err error) 
 		globals.set(name, v)
 	}
 	r.globals = globals
-	r.block(t.body, &scope{parent: globals, kept: true})
+	top := &scope{parent: globals, kept: true}
+	for _, name := range t.hidden {
+		top.set(name, undefined{"'" + name + "' is undefined"})
+	}
+	r.block(t.body, top)
 	return r.out.String(), nil
 }
 
