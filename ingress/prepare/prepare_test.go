@@ -94,13 +94,11 @@ func TestParts(t *testing.T) {
 	}
 }
 
-func ptr[T any](v T) *T { return &v }
-
 func TestSampling(t *testing.T) {
 	m := model(t, chatTemplate)
 	m.Ends = []uint32{7}
 	advised := model(t, chatTemplate)
-	advised.Advice = tokens.Advice{Temperature: ptr(0.6), TopP: ptr(0.95), TopK: ptr(20), MinP: ptr(0.1), RepetitionPenalty: ptr(1.05)}
+	advised.Advice = tokens.Advice{Temperature: new(0.6), TopP: new(0.95), TopK: new(20), MinP: new(0.1), RepetitionPenalty: new(1.05)}
 	with := func(change func(*rpc.Sampling)) rpc.Sampling {
 		s := rpc.DefaultSampling()
 		change(&s)
@@ -113,7 +111,7 @@ func TestSampling(t *testing.T) {
 		s.Stop, s.StopTokens = []string{"x", "y"}, []uint32{4}
 		s.IgnoreEOS, s.SkipSpecial, s.SpaceSpecial, s.KeepStop = true, false, false, true
 		s.LogitBias = map[uint32]float64{5: -100}
-		s.Seed = ptr(int64(-3))
+		s.Seed = new(int64(-3))
 	}
 	const common = `"temperature":0.5,"top_p":0.9,"min_p":0.05,"top_k":40,"frequency_penalty":-1,"presence_penalty":1.5,"repetition_penalty":1.1,"n":2,"stop":["x","y"],"stop_token_ids":[4],"ignore_eos":true,"skip_special_tokens":false,"spaces_between_special_tokens":false,"logit_bias":{"5":-100}`
 	for _, tc := range []struct {
@@ -129,12 +127,12 @@ func TestSampling(t *testing.T) {
 		})},
 		{"chat_not_as_advised", prepare.Chat, advised, `{"model":"m","temperature":0,"top_p":1,"top_k":-1,"min_p":0,"repetition_penalty":1,` + hello + `}`, with(func(s *rpc.Sampling) { s.Temperature = 0 })},
 		{"chat_nulls", prepare.Chat, m, `{"model":"m","temperature":null,"stop":null,"max_tokens":null,"logit_bias":null,"seed":null,"n":null,"response_format":null,"stream_options":null,"logprobs":null,"tools":null,"tool_choice":null,` + hello + `}`, rpc.DefaultSampling()},
-		{"chat_all", prepare.Chat, m, `{"model":"m",` + common + `,"min_tokens":3,"include_stop_str_in_output":true,"seed":-3,"max_completion_tokens":9,"max_tokens":5,` + hello + `}`, with(func(s *rpc.Sampling) { all(s); s.MaxTokens = ptr(9) })},
-		{"chat_older_limit", prepare.Chat, m, `{"model":"m","max_tokens":5.0,"stop":"x","top_k":0,` + hello + `}`, with(func(s *rpc.Sampling) { s.MaxTokens, s.Stop = ptr(5), []string{"x"} })},
-		{"completions_default", prepare.Completions, m, `{"model":"m","prompt":"a"}`, with(func(s *rpc.Sampling) { s.MaxTokens = ptr(16) })},
-		{"completions_all", prepare.Completions, m, `{"model":"m","prompt":"a",` + common + `,"min_tokens":3,"no_stop_trim":true,"seed":-3,"max_tokens":9}`, with(func(s *rpc.Sampling) { all(s); s.MaxTokens = ptr(9) })},
-		{"generate_default", prepare.Generate, advised, `{"text":"a"}`, with(func(s *rpc.Sampling) { s.MaxTokens = ptr(128) })},
-		{"generate_all", prepare.Generate, m, `{"text":"a","sampling_params":{` + common + `,"min_new_tokens":3,"no_stop_trim":true,"sampling_seed":-3,"max_new_tokens":0}}`, with(func(s *rpc.Sampling) { all(s); s.MaxTokens = ptr(0) })},
+		{"chat_all", prepare.Chat, m, `{"model":"m",` + common + `,"min_tokens":3,"include_stop_str_in_output":true,"seed":-3,"max_completion_tokens":9,"max_tokens":5,` + hello + `}`, with(func(s *rpc.Sampling) { all(s); s.MaxTokens = new(9) })},
+		{"chat_older_limit", prepare.Chat, m, `{"model":"m","max_tokens":5.0,"stop":"x","top_k":0,` + hello + `}`, with(func(s *rpc.Sampling) { s.MaxTokens, s.Stop = new(5), []string{"x"} })},
+		{"completions_default", prepare.Completions, m, `{"model":"m","prompt":"a"}`, with(func(s *rpc.Sampling) { s.MaxTokens = new(16) })},
+		{"completions_all", prepare.Completions, m, `{"model":"m","prompt":"a",` + common + `,"min_tokens":3,"no_stop_trim":true,"seed":-3,"max_tokens":9}`, with(func(s *rpc.Sampling) { all(s); s.MaxTokens = new(9) })},
+		{"generate_default", prepare.Generate, advised, `{"text":"a"}`, with(func(s *rpc.Sampling) { s.MaxTokens = new(128) })},
+		{"generate_all", prepare.Generate, m, `{"text":"a","sampling_params":{` + common + `,"min_new_tokens":3,"no_stop_trim":true,"sampling_seed":-3,"max_new_tokens":0}}`, with(func(s *rpc.Sampling) { all(s); s.MaxTokens = new(0) })},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r, err := do(t, tc.route, tc.model, tc.body)

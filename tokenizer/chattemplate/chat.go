@@ -73,9 +73,7 @@ func (t *Templates) Prompt(ctx context.Context, c *Chat) (string, error) {
 	values := make(map[string]jinja.Value, len(t.special)+8)
 	maps.Copy(values, t.special)
 	if c.Options != nil {
-		for name, v := range c.Options.All() {
-			values[name] = v
-		}
+		maps.Insert(values, c.Options.All())
 	}
 	messages := aliased(c.Messages)
 	last := ""

@@ -1,6 +1,9 @@
 package jinja
 
-import "math/big"
+import (
+	"math/big"
+	"slices"
+)
 
 // given is what a call, a filter or a test is given.
 type given struct {
@@ -25,7 +28,7 @@ func (r *run) given(n *arguments, s *scope) *given {
 		r.alloc(16 * len(more))
 		a.list = append(a.list, more...)
 	}
-	a.names = n.names[:len(n.names):len(n.names)]
+	a.names = slices.Clip(n.names) // they are the template's
 	for _, x := range n.named {
 		a.named = append(a.named, x.eval(r, s))
 	}

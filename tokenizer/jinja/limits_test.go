@@ -121,11 +121,7 @@ func TestErrors(t *testing.T) {
 
 // TestConcurrent runs one template many times at once; it is for the race detector.
 func TestConcurrent(t *testing.T) {
-	tmpl, err := jinja.Parse("t", `{% macro m(x, *) %}{% endmacro %}`)
-	if err == nil {
-		t.Fatal("a bare * was taken")
-	}
-	tmpl, err = jinja.Parse("t", `{% macro m(x, y='d', z=1) %}{{ x }}{{ kwargs }}{% endmacro %}{% for i in range(9) %}{{ m(i, q=i) }}{{ loop.cycle('a', 'b') }}{% endfor %}`)
+	tmpl, err := jinja.Parse("t", `{% macro m(x, y='d', z=1) %}{{ x }}{{ kwargs }}{% endmacro %}{% for i in range(9) %}{{ m(i, q=i) }}{{ loop.cycle('a', 'b') }}{% endfor %}`)
 	if err != nil {
 		t.Fatal(err)
 	}

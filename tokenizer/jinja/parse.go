@@ -17,7 +17,6 @@ type parser struct {
 	tokens  []token
 	pos     int
 	depth   int
-	filter  *filtered // the filter of a block that is being read
 	macros  []*macroNode
 	loops   int
 	content bool // some loop goes over what messages contain

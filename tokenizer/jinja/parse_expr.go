@@ -4,6 +4,7 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // The order of precedence, from the loosest on, is a conditional, or, and, not,
@@ -172,11 +173,11 @@ func (p *parser) primary() expr {
 	case tokenName:
 		return p.named(t)
 	case tokenString:
-		text := t.text
+		parts := []string{t.text}
 		for p.peek().kind == tokenString {
-			text += p.next().text
+			parts = append(parts, p.next().text)
 		}
-		return &constant{text}
+		return &constant{strings.Join(parts, "")}
 	case tokenInteger:
 		return &constant{p.integer(t.text)}
 	case tokenFloat:
@@ -397,11 +398,11 @@ func (p *parser) filters(x expr, first bool) expr {
 
 // dotted is the name of a filter or a test.
 func (p *parser) dotted() string {
-	s := p.ident()
+	parts := []string{p.ident()}
 	for p.op(".") {
-		s += "." + p.ident()
+		parts = append(parts, p.ident())
 	}
-	return s
+	return strings.Join(parts, ".")
 }
 
 func (p *parser) test(x expr) expr {
