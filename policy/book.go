@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"smg/policy/kvindex"
 	"smg/worker"
 )
 
@@ -41,6 +42,7 @@ type chapter struct {
 	forget func(worker.ID)
 	undo   func(worker.LeaseID)
 	tick   func(time.Time)
+	events func(model string) *kvindex.Index
 	reads  Inputs
 	loads  bool // it reads load reports
 	pins   bool
@@ -134,6 +136,10 @@ func (b *Book) For(model string) (name string, p Policy) {
 // ReadsLoads says whether the policy of a model reads what workers report of their
 // load.
 func (b *Book) ReadsLoads(model string) bool { return b.of(model).loads }
+
+// Events is where the KV-cache events of a model's workers go, as the model's policy
+// says, or nil.
+func (b *Book) Events(model string) *kvindex.Index { return b.of(model).events(model) }
 
 func (b *Book) of(model string) *chapter {
 	if c := (*b.models.Load())[model]; c != nil {
@@ -254,6 +260,7 @@ func newChapter(name string, p Policy) *chapter {
 	c := &chapter{
 		name: name, policy: p, reads: Reads(p), loads: ReadsLoads(p), pins: name == Manual,
 		forget: func(worker.ID) {}, undo: func(worker.LeaseID) {}, tick: func(time.Time) {},
+		events: func(string) *kvindex.Index { return nil },
 	}
 	if f, ok := p.(Forgetter); ok {
 		c.forget = f.Forget
@@ -263,6 +270,9 @@ func newChapter(name string, p Policy) *chapter {
 	}
 	if t, ok := p.(Ticker); ok {
 		c.tick = t.Tick
+	}
+	if e, ok := p.(EventReader); ok {
+		c.events = e.Events
 	}
 	return c
 }

@@ -83,15 +83,19 @@ func TestDecode(t *testing.T) {
 		{
 			"elsewhere",
 			list{
-				list{"BlockStored", list{11}, nil, ids, 2, nil, "CPU"}, list{"BlockRemoved", list{11}, "CPU_PINNED"},
-				list{"BlockRemoved", list{11}, nil, 1}, list{"BlockStored", list{11}, nil, ids, 2, nil, nil, nil, nil, 2}, list{"BlockRemoved", list{11}, 3},
+				list{"BlockStored", list{11}, nil, ids, 2, nil, "CPU"},
+				list{"BlockRemoved", list{11}, "CPU_PINNED"},
+				list{"BlockRemoved", list{11}, nil, 1},
+				list{"BlockStored", list{11}, nil, ids, 2, nil, nil, nil, nil, 2},
+				list{"BlockRemoved", list{11}, 3},
 			},
 			nil,
 		},
 		{
 			"of some requests only",
 			list{
-				list{"BlockStored", list{11}, nil, ids, 2, 7}, list{"BlockStored", list{11}, nil, ids, 2, nil, "GPU", "adapter"},
+				list{"BlockStored", list{11}, nil, ids, 2, 7},
+				list{"BlockStored", list{11}, nil, ids, 2, nil, "GPU", "adapter"},
 				pairs{"type", "BlockStored", "block_hashes", list{11}, "parent_block_hash", nil, "token_ids", ids, "block_size", 2, "cache_salt", "s"},
 				list{"BlockStored", list{11, 12}, nil, ids, 2, nil, "GPU", nil, list{list{"image"}, nil}},
 			},
