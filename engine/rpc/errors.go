@@ -55,7 +55,7 @@ func (t *Target) failure(ctx context.Context, s *seen, err error) error {
 		return &engine.Refused{Target: t.url, Status: httpStatus(code), Code: code.String(), Message: st.Message()}
 	case !s.sent.Load() && code == codes.Unavailable:
 		e.Kind = engine.ErrConnect
-		if last := t.conn.failed(0); last != nil {
+		if _, last := t.conn.failed(0); last != nil {
 			e.Err = last
 		}
 	case !s.sent.Load() && code == codes.ResourceExhausted: // larger than we may send

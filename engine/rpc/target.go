@@ -41,7 +41,8 @@ type conn struct {
 	unused  time.Time // since when no target uses it
 
 	mu       sync.Mutex
-	failures uint64 // of dialing
+	dials    uint64 // that have ended, well or not
+	failures uint64 // of them
 	last     error  // the last one
 	waiting  map[*context.CancelFunc]struct{}
 }
@@ -79,11 +80,11 @@ func parseURL(raw string) (secure bool, hostport string, err error) {
 
 // dialed notes how an attempt to connect ended, and tells those who wait for it.
 func (cn *conn) dialed(err error) {
-	if err == nil {
-		return
-	}
 	cn.mu.Lock()
 	defer cn.mu.Unlock()
+	if cn.dials++; err == nil {
+		return
+	}
 	cn.failures++
 	cn.last = err
 	for cancel := range cn.waiting {
@@ -91,14 +92,14 @@ func (cn *conn) dialed(err error) {
 	}
 }
 
-// failed is the last failure to connect after the first n.
-func (cn *conn) failed(n uint64) error {
+// failed is the last failure to connect after the first n, and how many dials there were.
+func (cn *conn) failed(n uint64) (dials uint64, last error) {
 	cn.mu.Lock()
 	defer cn.mu.Unlock()
 	if cn.failures > n {
-		return cn.last
+		return cn.dials, cn.last
 	}
-	return nil
+	return cn.dials, nil
 }
 
 // ready waits for a connection. Unlike gRPC's own calls it does not go by an earlier
@@ -117,7 +118,7 @@ func (cn *conn) connect(ctx context.Context, limit time.Duration, state connecti
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cn.mu.Lock()
-	before := cn.failures
+	before, dials := cn.failures, cn.dials
 	if cn.waiting == nil {
 		cn.waiting = map[*context.CancelFunc]struct{}{}
 	}
@@ -137,16 +138,20 @@ func (cn *conn) connect(ctx context.Context, limit time.Duration, state connecti
 		if state = cn.cc.GetState(); state == connectivity.Ready {
 			return nil
 		}
-		if err := cn.failed(before); err != nil {
-			return err
-		}
+		now, err := cn.failed(before)
 		switch {
+		case err != nil:
+			return err
 		case !moved:
 			return ctx.Err()
 		case state == connectivity.Shutdown:
 			return engine.ErrClosed
-		case state == connectivity.TransientFailure:
+		case state == connectivity.TransientFailure && now > dials:
 			return errors.New("the connection was closed before it could be used: is it a gRPC server?")
+		case state == connectivity.TransientFailure: // of an attempt that had failed before
+			cn.cc.ResetConnectBackoff()
+		case state == connectivity.Idle: // behind such a one
+			cn.cc.Connect()
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 
 	"smg/sim"
 	"smg/sim/simtext"
@@ -45,6 +46,20 @@ type Config struct {
 	Disagg Disaggregation
 	// Ranks are its data-parallel ranks.
 	Ranks Ranks
+	// KVEvents has the engine tell how its prefix cache changes, see [Server.SubscribeKV].
+	KVEvents bool
+	// Front, if not nil, serves the engine in another protocol than HTTP on its listener.
+	Front func(*Server) Front
+}
+
+// Front answers for an engine.
+type Front interface {
+	// Serve answers on l until Close is called.
+	Serve(l net.Listener) error
+	// CloseIdle closes connections without a call in flight.
+	CloseIdle()
+	// Close cuts all connections and returns when no call runs any more.
+	Close()
 }
 
 // DefaultConfig is an SGLang engine in real time.
