@@ -11,6 +11,9 @@ STAMP := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo -buildvcs=auto || ec
 LDFLAGS := -X smg/cmd/internal/version.Version=$(VERSION)
 TOOL := $(GO) tool -modfile=tools/go.mod
 
+# What make wheels builds for.
+PLATFORMS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+
 # How long and how often; all can be given on the command line.
 FUZZTIME ?= 10s
 COUNT ?= 5
@@ -40,6 +43,13 @@ run: build ## build, then a gateway on 127.0.0.1:8080 in front of four simulated
 .PHONY: wheel
 wheel: .venv-python/.done ## build the Python package for this machine into dist/
 	.venv-python/bin/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@ls -l dist/*.whl
+
+.PHONY: wheels
+wheels: .venv-python/.done ## the Python packages for all PLATFORMS into dist/, by cross-compiling
+	for platform in $(PLATFORMS); do \
+		GOOS=$${platform%/*} GOARCH=$${platform#*/} .venv-python/bin/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist . || exit 1; \
+	done
 	@ls -l dist/*.whl
 
 .PHONY: proto
@@ -95,17 +105,18 @@ fuzz: ## every fuzz target for FUZZTIME
 .PHONY: golden
 golden: build ## rewrite the recorded files that tests compare with; look at the diff before you commit it
 	$(GO) test $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | sort -u) -update
+	bin/smg flags --json | $(PYTHON) python/generate.py
 
 .PHONY: python-test
 python-test: .venv-python/.done ## tests of the Python package: builds, installs and starts it
-	.venv-python/bin/python -B -m pytest -q python/tests
+	.venv-python/bin/python -B -m pytest -v python/tests
 
 .PHONY: test-real
 test-real: build .venv-real/.done ## a real model on two llama.cpp servers behind the gateway, driven by the OpenAI client
 	.venv-real/bin/python -B -m pytest -q -rs test/real
 
 .PHONY: test-clients
-test-clients: build .venv-clients/.done ## the OpenAI and Anthropic clients and curl against simulated engines, whole and in legs
+test-clients: build .venv-clients/.done ## the OpenAI and Anthropic clients and curl against simulated engines, whole, in legs, and over TLS with HTTP/1.1 and HTTP/2
 	.venv-clients/bin/python -B -m pytest -q -rs test/clients
 
 .PHONY: test-clients-go

@@ -283,6 +283,11 @@ func (r *Registrar) remove(ctx context.Context, id worker.ID) error {
 	select {
 	case <-heard:
 	case <-ctx.Done():
+		r.mu.Lock()
+		if r.gone[id] == heard { // nobody is going to tell of it: it was told before
+			delete(r.gone, id)
+		}
+		r.mu.Unlock()
 	}
 	return nil
 }

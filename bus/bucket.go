@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -18,8 +19,12 @@ type Bucket[K comparable, V any] struct {
 	table wire.Table[K, V]
 
 	// Held during a write, so that writes and what is remembered of them have one order.
-	mu  sync.Mutex
-	own map[K]written
+	mu      sync.Mutex
+	own     map[K]written
+	marks   map[K]mark // of deletions, as the watch has told
+	unswept bool       // the server does not let this process remove them
+
+	markedFor time.Duration
 }
 
 // written is a value that this process put.
@@ -30,7 +35,7 @@ type written struct {
 
 // NewBucket is the bucket of a table. It talks to nobody yet.
 func NewBucket[K comparable, V any](c *Conn, t wire.Table[K, V]) *Bucket[K, V] {
-	return &Bucket[K, V]{kv: newKeyValue(c, t.Bucket, t.Kind, nil), table: t, own: map[K]written{}}
+	return &Bucket[K, V]{kv: newKeyValue(c, t.Bucket, t.Kind, nil), table: t, own: map[K]written{}, marks: map[K]mark{}, markedFor: markedFor}
 }
 
 // Put stores v under its key; it is stored when Put returns nil. After an error it
@@ -74,6 +79,7 @@ func (b *Bucket[K, V]) Delete(ctx context.Context, k K) error {
 		return fmt.Errorf("deleting %s from %s: %w", b.table.FormatKey(k), b.table.Bucket, err)
 	}
 	delete(b.own, k)
+	b.sweep(ctx)
 	return nil
 }
 
@@ -85,15 +91,19 @@ func (b *Bucket[K, V]) renewed() {
 	for k, w := range b.own {
 		b.own[k] = written{data: w.data}
 	}
+	clear(b.marks)
+	b.unswept = false
 }
 
-// deleted forgets what this process put, unless it put it after the deletion.
-func (b *Bucket[K, V]) deleted(k K, revision uint64) {
+// deleted notes a mark, and forgets what this process put, unless it put it after the
+// deletion.
+func (b *Bucket[K, V]) deleted(k K, m mark) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if w, ok := b.own[k]; ok && w.revision < revision {
+	if w, ok := b.own[k]; ok && w.revision < m.revision {
 		delete(b.own, k)
 	}
+	b.marks[k] = m
 }
 
 // refill puts again what this process put and the bucket has not.

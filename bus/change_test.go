@@ -74,6 +74,28 @@ func TestBucketChange(t *testing.T) {
 	a.await(t, map[string]string{"x": "back!!!!"})
 }
 
+// What was deleted is told from what was never there.
+func TestBucketDeleted(t *testing.T) {
+	w, _ := follow(t, bustest.Connect(t, bustest.Server(t)), "b")
+	w.awaitSync(t, 1)
+	deleted := func(key string, want bool) {
+		t.Helper()
+		if got, err := w.bucket.Deleted(t.Context(), key); err != nil || got != want {
+			t.Errorf("%s deleted: %v, want %v: %v", key, got, want, err)
+		}
+	}
+	deleted("x", false)
+	w.put(t, "x", "1")
+	deleted("x", false)
+	if err := w.bucket.Delete(t.Context(), "x"); err != nil {
+		t.Fatal(err)
+	}
+	deleted("x", true)
+	deleted("y", false)
+	w.put(t, "x", "2")
+	deleted("x", false)
+}
+
 // A bucket that was removed is filled again with what others have made of it, not with
 // what was put first.
 func TestChangesAreFilledAgain(t *testing.T) {

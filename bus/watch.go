@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"maps"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -46,6 +47,7 @@ type watch[K comparable, V any] struct {
 	seed    maphash.Seed
 	told    map[K]state // last, of each key
 	present map[K]bool  // in the first pass
+	roomy   int         // how many keys are in told before some are forgotten
 
 	bad badValues
 }
@@ -67,6 +69,8 @@ func (w *watch[K, V]) synced(ctx context.Context) error {
 	}
 	present := w.present
 	w.present = nil
+	// A mark that the bucket does not keep any more is not told again.
+	maps.DeleteFunc(w.told, func(k K, was state) bool { return was.deleted && !present[k] })
 	return w.bucket.refill(ctx, func(k K) bool { return present[k] })
 }
 
@@ -82,9 +86,13 @@ func (w *watch[K, V]) entry(e jetstream.KeyValueEntry) {
 		w.present[k] = true
 	}
 	if e.Operation() != jetstream.KeyValuePut {
-		w.bucket.deleted(k, e.Revision())
+		w.bucket.deleted(k, mark{e.Revision(), e.Created()})
 		if w.tell(k, state{deleted: true}) && w.events.Delete != nil {
 			w.events.Delete(k)
+		}
+		if w.present == nil && len(w.told) >= max(w.roomy, minTold) {
+			w.bucket.forgotten(w.told)
+			w.roomy = 2 * len(w.told)
 		}
 		return
 	}

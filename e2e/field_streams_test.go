@@ -447,8 +447,8 @@ func (s *streaming) breakOff(t *testing.T) {
 func (s *streaming) broken(t *testing.T, body string) (fault string) {
 	t.Helper()
 	resp, err := open(t, http.MethodPost, s.url+chatPath, body)
-	if err != nil { // closed, before a byte of the answer
-		return ""
+	if err != nil { // nothing had been sent: the client could have been told
+		return fmt.Sprintf("closed before a byte of the answer: %v", err)
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(resp.Body)

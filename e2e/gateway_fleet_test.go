@@ -20,6 +20,7 @@ func TestGatewayFleet(t *testing.T) {
 		"8_workers_are_changed":      workersAreChanged,
 		"37_failed_workers_are_gone": failedWorkersAreGone,
 		"37_probes_decide":           probesDecide,
+		"38_no_probes":               noProbes,
 	})
 }
 
@@ -143,6 +144,40 @@ func failedWorkersAreGone(t *testing.T, topology ...string) {
 	}
 	if by := g.routed(4); by[engines[0].URL] != 4 {
 		t.Errorf("the one that is left: %v", by)
+	}
+	g.stop(0)
+}
+
+// noProbes has workers that answer no probe get traffic, where nobody probes: all of
+// them by the flag, or the one whose record says so.
+func noProbes(t *testing.T, topology ...string) {
+	engines := simtest.StartN(t, 2, simtest.Config())
+	for _, e := range engines {
+		rule := simctl.Rule{Match: simctl.Match{Path: "/health"}, Status: http.StatusNotFound}
+		if err := e.SetFaults(t.Context(), simctl.Faults{Record: true, Rules: []simctl.Rule{rule}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := append(topology, "--policy", "round_robin", "--health-check-interval-secs", "1", "--health-failure-threshold", "1")
+	g := launched(t, urls(engines), append(all, "--disable-health-check", "--shutdown-grace-period-secs", "0")...)
+	if by := g.routed(4); by[engines[0].URL] != 2 || by[engines[1].URL] != 2 {
+		t.Errorf("without probes: %v", by)
+	}
+	if n := got(t, engines[0], "/health") + got(t, engines[1], "/health"); n != 0 {
+		t.Errorf("%d probes", n)
+	}
+	g.stop(0)
+
+	g = inFront(t, all...)
+	g.add(engines[0].URL, `,"health":{"disable_health_check":true}`)
+	g.add(engines[1].URL, "")
+	await(t, "the worker that nobody probes", func() bool { w, _ := g.worker(engines[0].URL); return w.Healthy })
+	await(t, "a probe of the other", func() bool { return got(t, engines[1], "/health") > 0 })
+	if by := g.routed(4); by[engines[0].URL] != 4 {
+		t.Errorf("with probes of the other: %v", by)
+	}
+	if n := got(t, engines[0], "/health"); n != 0 {
+		t.Errorf("%d probes of a worker that is to have none", n)
 	}
 	g.stop(0)
 }

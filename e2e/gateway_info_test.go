@@ -135,7 +135,8 @@ func fannedOut(t *testing.T, topology ...string) {
 		}
 	}
 	reports(t, b, simctl.LoadsOverride{}, simctl.Rule{Match: simctl.Match{Path: "/flush_cache"}, Status: 500})
-	if r := do(t, http.MethodPost, g.url+"/flush_cache", ""); r.status != http.StatusPartialContent || !strings.Contains(r.body, `"successful":["`+a.URL+`"]`) {
+	if r := do(t, http.MethodPost, g.url+"/flush_cache", ""); r.status != http.StatusPartialContent || !strings.Contains(r.body, `"successful":["`+a.URL+`"]`) ||
+		!strings.Contains(r.body, `"failed":[{"worker":"`+b.URL+`","error":"`) || !strings.Contains(r.body, `"status":"partial_success"`) {
 		t.Errorf("flush that fails: %d %s", r.status, r.body)
 	}
 	if code := status(t, g.url+"/health_generate"); code != http.StatusOK {

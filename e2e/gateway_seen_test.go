@@ -275,6 +275,25 @@ func decisionLines(t *testing.T, s *seenSite) {
 	}
 }
 
+// TestGatewayDecisionsAtInfo: at the usual level of the log nobody tells of decisions,
+// which would be a line a request.
+func TestGatewayDecisionsAtInfo(t *testing.T) {
+	topologies(t, map[string]func(t *testing.T, topology ...string){"63_none_at_info": func(t *testing.T, topology ...string) {
+		for _, flags := range [][]string{
+			{"--policy", "cache_aware"}, {"--policy", "prefix_hash"}, {"--policy", "least_load"}, {"--policy", "power_of_two"}, {"--policy", "manual"},
+		} {
+			g := launched(t, urls(simtest.StartN(t, 2, simtest.Config())), slices.Concat(topology, flags, []string{"--shutdown-grace-period-secs", "0"})...)
+			for i := range 3 {
+				if a := do(t, http.MethodPost, g.url+chatPath, chat, "X-SMG-Routing-Key", fmt.Sprint("k", i)); a.status != http.StatusOK {
+					t.Fatalf("%d %s", a.status, a.body)
+				}
+			}
+			g.stop(0)
+			g.silent(`(?i) selection"|routing decision|level=DEBUG`)
+		}
+	}})
+}
+
 func misuseIsTold(t *testing.T, s *seenSite) {
 	warned := func(words string) int {
 		return len(s.lines(t, func(l *line) bool { return l.Level == "WARN" && strings.Contains(l.Message, words) }))

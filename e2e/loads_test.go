@@ -171,8 +171,8 @@ func overloadSheds(t *testing.T, topology ...string) {
 	if after := refusal.header.Get("Retry-After"); after != "1" || !strings.Contains(refusal.body, "sim") {
 		t.Errorf("Retry-After %q, %s", after, refusal.body)
 	}
-	if n := total(t, g.metrics, "smg_worker_overload_shed_total"); n != 1 {
-		t.Errorf("%v sheds are counted, want 1", n)
+	if n := gauges(t, g.metrics, "smg_worker_overload_shed_total"); n[`{stage="selection"}`] != 1 || n[`{stage="dispatch"}`] != 0 {
+		t.Errorf("%v sheds are counted, want 1 at the selection", n)
 	}
 	reports(t, a, idle)
 	only(a)
@@ -230,15 +230,27 @@ func launchPD(t *testing.T, pd *simtest.PD, args ...string) *gateway {
 	return g
 }
 
-// nobodyNeedsLoads: with a policy that reads none, engines are left alone.
+// nobodyNeedsLoads: engines are left alone by a policy that reads no loads, unless
+// something else does, or nobody has asked for it.
 func nobodyNeedsLoads(t *testing.T) {
-	for _, policy := range []string{"round_robin", "passthrough", "least_load"} {
+	const off = "--disable-load-monitoring"
+	for _, c := range []struct {
+		flags []string
+		want  bool
+	}{
+		{[]string{"--policy", "round_robin", off}, false},
+		{[]string{"--policy", "passthrough", off}, false},
+		{[]string{"--policy", "passthrough"}, true},
+		{[]string{"--policy", "least_load", off}, true},
+		{[]string{"--policy", "round_robin", off, "--engine-metrics"}, true},
+		{[]string{"--policy", "round_robin", off, "--worker-overload-waiting-requests", "5"}, true},
+		{[]string{"--policy", "round_robin", off, "--worker-overload-protection"}, true},
+	} {
 		e := recorded(t, simhttp.SGLang, simctl.LoadsOverride{})
-		g := launched(t, []string{e.URL}, "--policy", policy, "--disable-load-monitoring", "--load-monitor-interval", "1", "--health-check-interval-secs", "1")
+		g := launched(t, []string{e.URL}, append(c.flags, "--load-monitor-interval", "1", "--health-check-interval-secs", "1")...)
 		await(t, "four health probes", func() bool { return got(t, e, "/health") >= 4 })
-		polled := got(t, e, loadsQuery)+got(t, e, "/metrics") > 0
-		if want := policy == "least_load"; polled != want {
-			t.Errorf("%s: polled %v, want %v", policy, polled, want)
+		if polled := got(t, e, loadsQuery)+got(t, e, "/metrics") > 0; polled != c.want {
+			t.Errorf("%v: polled %v, want %v", c.flags, polled, c.want)
 		}
 		g.stop(0)
 	}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"smg/worker"
 )
 
 // Client sends requests to engines. It is safe for concurrent use. It starts
@@ -62,7 +64,10 @@ func (c *Client) Stats() Stats {
 // Target parses an engine's base URL (scheme http or https, a path is put
 // before every request's). It does no I/O. Keep the result as long as the
 // worker exists, then [Client.Forget] it.
-func (c *Client) Target(rawURL string) (*Target, error) {
+func (c *Client) Target(rawURL string) (*Target, error) { return c.Reach(rawURL, nil) }
+
+// Reach is Target with rules that the worker has of its own, nil for none.
+func (c *Client) Reach(rawURL string, own *worker.PoolRules) (*Target, error) {
 	a, err := parseAddress(rawURL)
 	if err != nil {
 		return nil, err
@@ -72,10 +77,11 @@ func (c *Client) Target(rawURL string) (*Target, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := a.poolKey()
+	rules := c.rulesOf(own)
+	key := a.poolKey() + rules.key(c)
 	p := c.pools[key]
 	if p == nil {
-		p = newPool(c, a)
+		p = newPool(c, a, key, rules)
 		c.pools[key] = p
 	}
 	p.targets++
@@ -84,6 +90,7 @@ func (c *Client) Target(rawURL string) (*Target, error) {
 		prefix: a.prefix,
 		host:   " HTTP/1.1\r\nHost: " + a.authority + "\r\n",
 		pool:   p,
+		rules:  rules,
 	}, nil
 }
 
@@ -97,8 +104,8 @@ func (c *Client) Forget(t *Target) {
 	c.mu.Lock()
 	t.pool.targets--
 	last := t.pool.targets == 0
-	if last && c.pools[t.pool.name] == t.pool {
-		delete(c.pools, t.pool.name)
+	if last && c.pools[t.pool.key] == t.pool {
+		delete(c.pools, t.pool.key)
 	}
 	c.mu.Unlock()
 	if last {
@@ -169,11 +176,11 @@ func (c *Client) mayResend(req *Request, err error) bool {
 }
 
 // Warm opens connections until n idle ones wait for t, at most
-// Config.MaxIdlePerTarget, a few at a time. It returns the first failure, or
+// its MaxIdlePerTarget, a few at a time. It returns the first failure, or
 // when ctx ends.
 func (c *Client) Warm(ctx context.Context, t *Target, n int) error {
 	const atOnce = 8
-	missing := min(n, c.cfg.MaxIdlePerTarget) - t.pool.size()
+	missing := min(n, t.rules.maxIdle) - t.pool.size()
 	if missing <= 0 {
 		return nil
 	}

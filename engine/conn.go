@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,6 +31,9 @@ type conn struct {
 	// the caller reads the answer.
 	ctx       context.Context
 	stopAbort func() bool
+	whole     time.Duration // its limit, 0 for none
+	timer     *time.Timer   // of it
+	late      atomic.Bool   // it has passed
 	writeErr  error
 	upload    *upload // nil if the request was written in one go
 
@@ -37,10 +41,10 @@ type conn struct {
 	abort  func() // cuts the connection; bound once, it is registered per request
 }
 
-// dial opens a connection to p within Config.ConnectTimeout.
+// dial opens a connection to p within its time.
 func (c *Client) dial(ctx context.Context, p *pool) (*conn, error) {
 	c.dials.Add(1)
-	dialCtx, cancel := context.WithTimeout(ctx, c.cfg.ConnectTimeout)
+	dialCtx, cancel := context.WithTimeout(ctx, p.rules.connect)
 	defer cancel()
 	cn, err := c.connect(dialCtx, p)
 	if err == nil {
@@ -58,7 +62,7 @@ func (c *Client) dial(ctx context.Context, p *pool) (*conn, error) {
 	// Timeouts are not wrapped: they match context.DeadlineExceeded, and the
 	// caller's deadline has not passed.
 	case dialCtx.Err() != nil:
-		e.Err = errors.New("no connection to " + p.hostport + " within " + c.cfg.ConnectTimeout.String())
+		e.Err = errors.New("no connection to " + p.hostport + " within " + p.rules.connect.String())
 	case isTimeout(err):
 		e.Err = errors.New(err.Error())
 	}
@@ -105,6 +109,7 @@ func (cn *conn) send(ctx context.Context, t *Target, req *Request) (*Response, e
 		head, body = append(head, body...), nil
 	}
 	cn.stopAbort = afterFunc(ctx, cn.abort)
+	cn.limit(t.rules.whole)
 	var resp *Response
 	err := cn.begin(head, body, req.Stream)
 	if err == nil {
@@ -189,6 +194,7 @@ func (cn *conn) finish(clean bool, hint time.Duration) {
 		clean = cn.stopAbort() && clean
 		cn.stopAbort = nil
 	}
+	clean = cn.unlimit() && clean
 	if cn.upload != nil {
 		clean = clean && cn.upload.finished() && cn.upload.err == nil
 	}

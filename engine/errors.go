@@ -84,6 +84,8 @@ func (cn *conn) fail(err error, started bool) error {
 	switch {
 	case cn.ctx.Err() != nil:
 		e.Kind, e.Err = ErrCanceled, canceled(cn.ctx)
+	case cn.late.Load():
+		e.Kind, e.Err = ErrBroken, cn.errLate()
 	case errors.Is(err, errHeadTooLarge):
 		e.Kind, e.Err = ErrHeadTooLarge, nil
 	case errors.As(err, &framing):

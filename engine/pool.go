@@ -7,13 +7,15 @@ import (
 	"time"
 )
 
-// pool keeps the idle connections to one scheme, host and port. The one used
+// pool keeps the idle connections to one scheme, host and port, by the same rules. The one used
 // last goes out first, so that the others can age and be closed.
 type pool struct {
 	client   *Client
-	name     string // also its key in Client.pools
+	name     string
+	key      string // in Client.pools
 	hostport string
 	tls      *tls.Config // nil for http
+	rules    rules
 
 	targets int // guarded by Client.mu
 
@@ -22,8 +24,8 @@ type pool struct {
 	closed bool
 }
 
-func newPool(c *Client, a address) *pool {
-	p := &pool{client: c, name: a.poolKey(), hostport: a.hostport}
+func newPool(c *Client, a address, key string, r rules) *pool {
+	p := &pool{client: c, name: a.poolKey(), key: key, hostport: a.hostport, rules: r}
 	if a.secure {
 		p.tls = c.tls.Clone()
 		p.tls.ServerName = a.host
@@ -55,7 +57,7 @@ func (p *pool) take(now time.Time) *conn {
 // put keeps cn for the next request, or closes it. hint is the time for which
 // the engine promised to keep it, negative for no word.
 func (p *pool) put(cn *conn, now time.Time, hint time.Duration) {
-	limit := p.client.cfg.IdleTimeout
+	limit := p.rules.idle
 	if hint >= 0 && (limit == 0 || hint < limit) {
 		limit = hint
 	}
@@ -64,7 +66,7 @@ func (p *pool) put(cn *conn, now time.Time, hint time.Duration) {
 		cn.idleUntil = now.Add(limit)
 	}
 	p.mu.Lock()
-	kept := !p.closed && len(p.idle) < p.client.cfg.MaxIdlePerTarget
+	kept := !p.closed && len(p.idle) < p.rules.maxIdle
 	if kept {
 		p.idle = append(p.idle, cn)
 	}

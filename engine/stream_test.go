@@ -30,6 +30,21 @@ func (p *pipe) Close() error {
 	return p.PipeReader.Close()
 }
 
+// TestStreamOfABrokenConnection: that nothing more could be written is no reason to leave
+// the stream open.
+func TestStreamOfABrokenConnection(t *testing.T) {
+	s, w := newPipe()
+	defer w.Close()
+	out, in := net.Pipe()
+	in.Close()
+	u := startStream(out, []byte("head"), s, func() {})
+	<-u.done
+	u.stop()
+	if s.closes.Load() != 1 {
+		t.Errorf("closed %d times", s.closes.Load())
+	}
+}
+
 func TestStream(t *testing.T) {
 	// echoes answers with what it is sent, or, early, with no and the connection kept.
 	echoes := func(early bool) func(net.Conn) {

@@ -10,13 +10,14 @@ import (
 )
 
 // Target is an engine's base URL, parsed once, with its connection pool.
-// Targets with the same scheme, host and port share one pool. It is safe for
+// Targets with the same scheme, host, port and rules share one pool. It is safe for
 // concurrent use; [Client.Target] makes it, [Client.Forget] ends it.
 type Target struct {
 	url    string
 	prefix string // path of the base URL, without a slash at its end
 	host   string // end of the request line and the Host field
 	pool   *pool
+	rules  rules
 
 	forgotten atomic.Bool
 }

@@ -22,9 +22,10 @@ type upload struct {
 	readErr error         // what the stream failed with by itself, once done
 }
 
-// stop has an upload end that waits for its stream.
+// stop has an upload end that waits for its stream, and closes a stream that is not at
+// its end: also where the engine has let go of the connection before.
 func (u *upload) stop() {
-	if u.stream != nil && !u.finished() {
+	if u.stream != nil && !u.ending.Load() {
 		u.stopped.Store(true)
 		_ = u.stream.Close() // the upload says what became of it
 	}

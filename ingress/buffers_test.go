@@ -31,3 +31,29 @@ func TestBuffers(t *testing.T) {
 		t.Errorf("%d bytes are left", b.left.Load())
 	}
 }
+
+func TestLongEventsTakeOfTheBudget(t *testing.T) {
+	var b buffers
+	b.left.Store(1000)
+	f := framer{budget: &b}
+	piece := make([]byte, freeEvent)
+	for i := range piece {
+		piece[i] = 'x'
+	}
+	f.add(piece)
+	if _, ok := f.next(); ok || f.raw || b.left.Load() != 1000 {
+		t.Fatalf("raw %v, %d left", f.raw, b.left.Load())
+	}
+	f.add(piece[:600])
+	if _, ok := f.next(); ok || f.raw || b.left.Load() != 400 {
+		t.Fatalf("raw %v, %d left", f.raw, b.left.Load())
+	}
+	f.add(piece[:600])
+	if e, ok := f.next(); !ok || !f.raw || len(e) != freeEvent+1200 {
+		t.Errorf("%d bytes, raw %v: there is no room for more", len(e), f.raw)
+	}
+	f.release()
+	if left := b.left.Load(); left != 1000 {
+		t.Errorf("%d left", left)
+	}
+}

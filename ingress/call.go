@@ -85,7 +85,7 @@ func (c *call) send(ctx context.Context, q request) (*engine.Response, error) {
 // address makes what is to be sent, and says where.
 func (c *call) address(q request) (*engine.Target, error) {
 	url := c.pick.Worker.URL
-	target, err := c.x.srv.target(c.pick.Worker.Base())
+	target, err := c.x.srv.target(c.pick.Worker)
 	if err != nil {
 		c.end(worker.Neutral, true)
 		return nil, gatewayProblem(http.StatusInternalServerError, "internal_error", "worker %s cannot be called: %v", url, err)

@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -42,6 +43,13 @@ func (c *complaints) due(id worker.ID, now time.Time) (skipped int, due bool) {
 	skipped = w.skipped
 	w.last, w.skipped = now, 0
 	return skipped, true
+}
+
+// prune drops what was counted of the workers that are gone.
+func (c *complaints) prune(gone func(worker.ID) bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.workers, func(id worker.ID, _ *complaint) bool { return gone(id) })
 }
 
 // complain tells the operator that a worker fails requests.

@@ -32,7 +32,8 @@ type Selector interface {
 
 // Dispatcher sends a request to an engine. See [engine.Client].
 type Dispatcher interface {
-	Target(url string) (*engine.Target, error)
+	// Reach is an engine's address, to be called by rules that it has of its own; nil is none.
+	Reach(url string, own *worker.PoolRules) (*engine.Target, error)
 	Send(ctx context.Context, t *engine.Target, req *engine.Request) (*engine.Response, error)
 }
 

@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"context"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -87,6 +88,13 @@ func (e *engineIDs) fill(ctx context.Context, id *engineID, w *worker.Spec) {
 		id.until = e.now().Add(engineIDPause)
 	}
 	close(id.done)
+}
+
+// prune drops what the workers have said that are gone.
+func (e *engineIDs) prune(gone func(worker.ID) bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	maps.DeleteFunc(e.known, func(id worker.ID, _ *engineID) bool { return gone(id) })
 }
 
 // forget has a worker asked anew: what it has said may be of a process that is gone.

@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"bytes"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -229,13 +230,18 @@ func TestFaultsInStreams(t *testing.T) {
 		})
 		decode := scripted(t, func(w http.ResponseWriter, r *http.Request, _ []byte) {
 			events(token)(w)
-			close(begun)
 			<-r.Context().Done()
 		})
 		d := inFrontOf(t, prefill, decode)
-		status, _, answer := d.asks(t, "/generate", `{"text":"hi","stream":true}`)
-		got := splitEvents(answer)
-		if status != http.StatusOK || len(got) != 2 || errorCode(t, got[1]) != "decode_stream_error" || !strings.Contains(got[1], "lost it") {
+		resp, err := http.Post(d.url+"/generate", "application/json", strings.NewReader(`{"text":"hi","stream":true}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		close(begun) // the answer's head is out
+		answer, err := io.ReadAll(resp.Body)
+		status, got := resp.StatusCode, splitEvents(string(answer))
+		if err != nil || status != http.StatusOK || len(got) != 2 || errorCode(t, got[1]) != "decode_stream_error" || !strings.Contains(got[1], "lost it") {
 			t.Errorf("status %d: %q", status, answer)
 		}
 		d.idle()

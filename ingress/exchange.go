@@ -180,14 +180,24 @@ func passesToEngine(canonical string) bool {
 }
 
 // target is a worker's address in the dispatcher's form, parsed once.
-func (s *Server) target(url string) (*engine.Target, error) {
-	if t, ok := s.targets.Load(url); ok {
+func (s *Server) target(w *worker.Spec) (*engine.Target, error) {
+	url := w.Base()
+	if t, ok := s.targets.Load(url); ok && t.(*engine.Target).Follows(w.Pool) {
 		return t.(*engine.Target), nil
 	}
-	t, err := s.dispatcher.Target(url)
+	s.targeting.Lock()
+	defer s.targeting.Unlock()
+	old, ok := s.targets.Load(url)
+	if ok && old.(*engine.Target).Follows(w.Pool) {
+		return old.(*engine.Target), nil
+	}
+	t, err := s.dispatcher.Reach(url, w.Pool)
 	if err != nil {
 		return nil, err
 	}
 	s.targets.Store(url, t)
+	if ok && s.forgetter != nil {
+		s.forgetter.Forget(old.(*engine.Target))
+	}
 	return t, nil
 }

@@ -92,7 +92,7 @@ func inTime(ctx context.Context, limit time.Duration, err error) error {
 // question sends a request to an engine by the address that all its ranks have, with the
 // worker's own key unless the client has sent one.
 func (s *Server) question(ctx context.Context, spec *worker.Spec, req *engine.Request) (*engine.Response, error) {
-	target, err := s.target(spec.Base())
+	target, err := s.target(spec)
 	if err == nil {
 		req.Fields, err = s.authorized(req.Fields, spec)
 	}

@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"maps"
 	"math"
 	"sync"
 	"time"
@@ -55,6 +56,13 @@ func (m *minRanks) choose(w *worker.Worker, cost int64) (number int, ok bool) {
 	}
 	best.Used += cost
 	return best.Rank, true
+}
+
+// prune drops the ranks of the engines that are gone.
+func (m *minRanks) prune(gone func(url string) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.used, func(url string, _ *rankUse) bool { return gone(url) })
 }
 
 // cost is what the request adds to a rank, in tokens.

@@ -11,6 +11,7 @@ import (
 	"smg/engine"
 	"smg/sim/simhttp"
 	"smg/sim/simtest"
+	"smg/worker"
 )
 
 // TestDecodeIsFirst has decode answer before prefill does, and before prefill has
@@ -95,9 +96,9 @@ type faulty struct {
 	at map[string]bool
 }
 
-func (f *faulty) Target(url string) (*engine.Target, error) {
+func (f *faulty) Reach(url string, own *worker.PoolRules) (*engine.Target, error) {
 	if f.at[url] {
 		panic("fault")
 	}
-	return f.Dispatcher.Target(url)
+	return f.Dispatcher.Reach(url, own)
 }

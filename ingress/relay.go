@@ -126,6 +126,11 @@ func (x *exchange) relay(resp *engine.Response, c *call) error {
 	case !errors.As(err, &p):
 		return err
 	case !sse || resp.Get("Content-Encoding") != "":
+		// What has come goes out first: a connection that ends without a head looks like one
+		// on which nothing was read.
+		if x.write(nil, true) != nil {
+			return errClientGone
+		}
 		return errCut
 	case x.write(x.errorEvent(p, last), true) != nil:
 		return errClientGone

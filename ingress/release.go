@@ -24,7 +24,7 @@ func (x *exchange) letGo(h *handoff, fields []engine.Field) {
 	if !h.heard {
 		abandoned = srv.metrics.pd.abandoned.Inc
 	}
-	target, err := srv.target(w.URL)
+	target, err := srv.target(w)
 	if told, ok := srv.deaf.Load(w.ID); err != nil || ok && told == epoch {
 		abandoned()
 		return

@@ -337,5 +337,38 @@ func TestFieldStreams(t *testing.T) {
 		if e.requests() != 1 {
 			t.Errorf("%d requests at the engine", e.requests())
 		}
+		if r := small.do(chat(large(limit))); r.status != 200 || e.requests() != 2 {
+			t.Errorf("the limit itself: %d, %d requests at the engine", r.status, e.requests())
+		}
+		refused := small.counter(t, "smg_http_responses_total", map[string]string{"status_code": "413", "error_code": "request_body_too_large"})
+		if refused != 2 {
+			t.Errorf("%v refusals are counted, want 2", refused)
+		}
 	})
+}
+
+// counter is the sum of a metric's series with these labels.
+func (g *gateway) counter(t *testing.T, name string, labels map[string]string) (sum float64) {
+	t.Helper()
+	families, err := g.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			left := len(labels)
+			for _, l := range m.GetLabel() {
+				if v, ok := labels[l.GetName()]; ok && v == l.GetValue() {
+					left--
+				}
+			}
+			if left == 0 {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
 }

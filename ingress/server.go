@@ -79,9 +79,10 @@ type Server struct {
 	watcher    *watcher
 	paused     func(time.Duration) time.Duration // nil: waits before another attempt are as long as they are; tests shorten them
 	buffers    buffers
-	permits    *permits  // nil: any number of requests may run
-	targets    sync.Map  // URL → *engine.Target
-	forgetter  Forgetter // of targets, nil where there is nothing to let go of
+	permits    *permits   // nil: any number of requests may run
+	targeting  sync.Mutex // held while a target is made, so that each URL has one
+	targets    sync.Map   // URL → *engine.Target
+	forgetter  Forgetter  // of targets, nil where there is nothing to let go of
 	active     atomic.Int64
 	draining   atomic.Bool
 	ranks      *minRanks     // nil: the ranks that were picked
@@ -183,9 +184,7 @@ func (s *Server) Run(ctx context.Context, l net.Listener) error {
 	defer wg.Wait()
 	defer cut()
 	wg.Go(func() { s.watcher.run(base) })
-	if s.forgetter != nil {
-		wg.Go(func() { s.forgetting(base, s.forgetter) })
-	}
+	wg.Go(func() { s.forgetting(base) })
 	checked := front.NewListener(l, front.Config{
 		MaxHeadBytes: s.cfg.MaxHeaderBytes, WriteStall: s.cfg.WriteStall, TLS: s.cfg.TLS,
 		Insecure: func(client net.Addr, err error) {

@@ -32,6 +32,7 @@ type poolRequest struct {
 	IdleTimeout    *int64 `json:"pool_idle_timeout_secs"`
 	Timeout        *int64 `json:"timeout_secs"`
 	ConnectTimeout *int64 `json:"connect_timeout_secs"`
+	HTTP2          *bool  `json:"http2"`
 }
 
 // maxRuleSecs is a year: beyond it there is a mistake.
@@ -97,7 +98,7 @@ func (q *resilienceRequest) rules() (*worker.BreakerRules, error) {
 }
 
 func (q *poolRequest) rules() (*worker.PoolRules, error) {
-	if q == nil || *q == (poolRequest{}) {
+	if q == nil || *q == (poolRequest{HTTP2: q.HTTP2}) {
 		return nil, nil
 	}
 	var r rules

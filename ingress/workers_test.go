@@ -71,7 +71,7 @@ func TestWorkerIsAdded(t *testing.T) {
 		{name: "an encode worker", mode: EPD, body: `{"url":"http://new:8000","worker_type":"encode"}`, want: func(s *worker.Spec) { s.Leg = worker.Encode }},
 		{
 			name: "what has no effect yet is named", body: `{"url":"http://new:8000","http_pool":{"http2":true,"timeout_secs":9},"resilience":{"max_retries":1}}`,
-			message: "not applied yet: http_pool",
+			message: "not applied yet: http_pool.http2",
 			want:    func(s *worker.Spec) { s.Pool = &worker.PoolRules{Timeout: 9 * time.Second} },
 		},
 		{

@@ -54,8 +54,8 @@ type overloadRequest struct {
 
 // ignored names the fields that are understood and have no effect yet.
 func (q *workerRequest) ignored() (names []string) {
-	if q.HTTPPool != nil && *q.HTTPPool != (poolRequest{}) {
-		names = append(names, "http_pool")
+	if q.HTTPPool != nil && q.HTTPPool.HTTP2 != nil && *q.HTTPPool.HTTP2 {
+		names = append(names, "http_pool.http2")
 	}
 	return names
 }

@@ -2,8 +2,10 @@ package legs
 
 import (
 	"log/slog"
+	"time"
 
 	"smg/wire"
+	"smg/worker"
 )
 
 // Ready says whether this replica answers selects: it knows who exists, has heard the
@@ -22,9 +24,16 @@ func (s *Service) apart(b *wire.Beat) {
 	if other == name {
 		return
 	}
-	if _, told := s.others.LoadOrStore(b.Replica, struct{}{}); told {
+	now := s.now()
+	if _, told := s.others.Swap(b.Replica, now); told {
 		return
 	}
+	s.others.Range(func(id, heard any) bool {
+		if now.Sub(heard.(time.Time)) > worker.ReplicaSilent {
+			s.others.Delete(id)
+		}
+		return true
+	})
 	s.log.Warn("another selector of this leg has another policy: requests go by the one or the other",
 		slog.String("policy", name), slog.String("other_policy", other), slog.Uint64("other_replica", uint64(b.Replica)),
 		slog.String("hint", "start all selectors of a leg with the same policy and flags; while they are being replaced one by one this passes by itself"))

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"smg/wire"
+	"smg/worker"
 )
 
 // TestAnotherPolicyIsWarnedOf: two selectors of a leg that choose by two policies look
@@ -39,5 +40,29 @@ func TestAnotherPolicyIsWarnedOf(t *testing.T) {
 	}
 	if got := out.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "other_policy=manual other_replica=504") {
 		t.Errorf("got %q, want one warning that names policy and replica", got)
+	}
+}
+
+// Selectors that come and go, each as another replica, are not remembered for ever.
+func TestOtherPoliciesAreForgotten(t *testing.T) {
+	b := start(t, nil)
+	now := time.Now()
+	s, err := New(b.cfg, Deps{
+		Bus: b.bus, Prober: b.prober, Log: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+		Now: func() time.Time { return now },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		for range 3 {
+			now = now.Add(worker.ReplicaSilent / 3)
+			s.apart(&wire.Beat{Replica: worker.ReplicaID(1000 + i), Policies: []wire.PolicyUse{{Name: "manual"}}})
+		}
+	}
+	n := 0
+	s.others.Range(func(any, any) bool { n++; return true })
+	if n > 3 {
+		t.Errorf("%d replicas are remembered, want those that were heard lately", n)
 	}
 }

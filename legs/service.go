@@ -80,7 +80,7 @@ type Service struct {
 	registry  *worker.Registry
 	ranking   *worker.Ranking
 	ready     atomic.Bool
-	others    sync.Map  // of worker.ReplicaID: who was told to have another policy
+	others    sync.Map  // worker.ReplicaID → time.Time: who was told to have another policy, and when they were heard last
 	asked     sync.Pool // of *asked
 	decisions decisions
 	outcomes  *outcomes

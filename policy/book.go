@@ -42,6 +42,7 @@ type chapter struct {
 	forget func(worker.ID)
 	undo   func(worker.LeaseID)
 	tick   func(time.Time)
+	end    func()
 	events func(model string) *kvindex.Index
 	reads  Inputs
 	loads  bool // it reads load reports
@@ -202,6 +203,9 @@ func (b *Book) drop(models map[string]*chapter, s *worker.Spec) {
 		b.counts[model]--
 		if b.counts[model] == 0 {
 			delete(b.counts, model)
+			if c := models[model]; c != nil {
+				c.end()
+			}
 			delete(models, model)
 		}
 	}
@@ -259,7 +263,7 @@ func (c *chapter) stick(cfg Config, deps Deps) error {
 func newChapter(name string, p Policy) *chapter {
 	c := &chapter{
 		name: name, policy: p, reads: Reads(p), loads: ReadsLoads(p), pins: name == Manual,
-		forget: func(worker.ID) {}, undo: func(worker.LeaseID) {}, tick: func(time.Time) {},
+		forget: func(worker.ID) {}, undo: func(worker.LeaseID) {}, tick: func(time.Time) {}, end: func() {},
 		events: func(string) *kvindex.Index { return nil },
 	}
 	if f, ok := p.(Forgetter); ok {
@@ -270,6 +274,9 @@ func newChapter(name string, p Policy) *chapter {
 	}
 	if t, ok := p.(Ticker); ok {
 		c.tick = t.Tick
+	}
+	if e, ok := p.(Ender); ok {
+		c.end = e.End
 	}
 	if e, ok := p.(EventReader); ok {
 		c.events = e.Events

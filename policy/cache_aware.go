@@ -57,6 +57,7 @@ var (
 	_ Forgetter = (*cacheAware)(nil)
 	_ Undoer    = (*cacheAware)(nil)
 	_ Ticker    = (*cacheAware)(nil)
+	_ Ender     = (*cacheAware)(nil)
 
 	_ LoadReader  = (*cacheAware)(nil)
 	_ EventReader = (*cacheAware)(nil)

@@ -713,3 +713,47 @@ func TestCacheAwareOfLongPrompts(t *testing.T) {
 		t.Errorf("%d tokens are remembered, want at most 100", got)
 	}
 }
+
+// A model whose last worker is gone has no series, whether it had a policy of its own or
+// shared one.
+func TestCacheSeriesOfModelsThatAreGone(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	cfg := policy.DefaultConfig()
+	cfg.Policy = policy.CacheAware
+	b, err := policy.NewBook(cfg, policy.Deps{Registerer: reg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	series := func() int {
+		n, err := testutil.GatherAndCount(reg, "smg_cache_tree_chars")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	const models = 1100
+	f := policytest.NewFleet(t, 0)
+	now := f.Now()
+	for i := range models {
+		model := fmt.Sprintf("m%d", i)
+		s := labelled(i, []string{"cache_aware", ""}[i%2], model)
+		b.Added(s)
+		f.Registry.Put(s)
+		f.Registry.Install(worker.Record{Worker: s.ID, Seq: 1, Status: worker.Ready})
+		_, p := b.For(model)
+		if _, err := p.Pick(&policy.Request{Text: "hello", Chars: 5, Ask: worker.Ask{Lease: worker.LeaseID{Incarnation: 1, Plan: uint64(i + 1)}, Now: now}}, f.Registry.Pool(worker.Regular, model)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.Tick(now.Add(time.Hour))
+	if n := series(); n != 1025 {
+		t.Errorf("%d series of 1100 models, want 1024 and one for the rest", n)
+	}
+	for i := range models {
+		b.Removed(labelled(i, "").ID)
+	}
+	b.Tick(now.Add(2 * time.Hour))
+	if n := series(); n != 0 {
+		t.Errorf("%d series of models that nobody serves", n)
+	}
+}

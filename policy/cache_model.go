@@ -109,10 +109,20 @@ func (p *cacheAware) Tick(now time.Time) {
 	p.due = now.Add(p.interval)
 	for name, m := range p.models {
 		size := memory{heads: m.placements.sweep(now), text: m.text.Stats(), tokens: m.tokens.Stats()}
-		p.metrics.show(cmp.Or(name, unknownModel), m.shown, size)
+		p.metrics.sizes.show(cmp.Or(name, unknownModel), m.shown, size)
 		if m.shown = size; size == (memory{}) && m.events.Workers() == 0 { // a tracked worker's events would go nowhere
 			delete(p.models, name)
 		}
+	}
+}
+
+// End implements [Ender].
+func (p *cacheAware) End() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, m := range p.models {
+		p.metrics.sizes.show(cmp.Or(name, unknownModel), m.shown, memory{})
+		m.shown = memory{}
 	}
 }
 

@@ -70,6 +70,10 @@ type Ticker interface {
 	Tick(now time.Time)
 }
 
+// Ender is a Policy that shows something of itself. End is called once it is not asked
+// any more.
+type Ender interface{ End() }
+
 // Request is what a policy may read of a request. Which parts are filled depends
 // on what the policy says that it reads.
 type Request struct {

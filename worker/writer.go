@@ -51,7 +51,8 @@ type LeaseWriter struct {
 	mu      sync.Mutex
 	open    map[uint64]*held // by plan and item
 	quarter [Quarters][]*held
-	active  map[ID]*int
+	active  map[ID]*int // of workers that have some, and of some that had
+	roomy   int         // how many are in active before those that have none are dropped
 	free    []*held
 
 	pending []Entry
@@ -114,14 +115,28 @@ func (w *LeaseWriter) Begin(l Lease) Wake {
 	q := &w.quarter[l.ID.Quarter()]
 	n := w.active[l.Worker]
 	if n == nil {
-		n = new(int)
-		w.active[l.Worker] = n
+		n = w.count(l.Worker)
 	}
 	*n++
 	*h = held{lease: l, active: n, pos: len(*q), batch: w.batch, entry: len(w.pending)}
 	*q = append(*q, h)
 	w.open[key] = h
 	return w.add(Entry{Kind: EntryStart, Lease: l})
+}
+
+// minCounts is how many workers keep their count at least, though they have no lease.
+const minCounts = 64
+
+// count makes the count of a worker. Workers come and go: when those that have none are
+// half of all, or more, they are dropped. w.mu is held.
+func (w *LeaseWriter) count(id ID) *int {
+	if len(w.active) >= max(w.roomy, minCounts) {
+		maps.DeleteFunc(w.active, func(_ ID, n *int) bool { return *n == 0 })
+		w.roomy = 2 * len(w.active)
+	}
+	n := new(int)
+	w.active[id] = n
+	return n
 }
 
 // Head says that the answer head of an open lease was good. It is published for a

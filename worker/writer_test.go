@@ -243,3 +243,42 @@ func TestLargeBeats(t *testing.T) {
 	round(-1)
 	wantCounts(t, f.Load(id), counts{open - ended, 0, 0})
 }
+
+// Of workers that have come and gone no counts are kept: no more than twice those that
+// have leases.
+func TestLeaseWriterForgetsWorkersThatAreGone(t *testing.T) {
+	w, p := newTestWriter()
+	begin := func(i int) LeaseID {
+		id := p.Lease(p.Next(), Regular, 0)
+		w.Begin(Lease{ID: id, Worker: IDOf(fmt.Sprintf("http://w%d", i))})
+		return id
+	}
+	stays := begin(-1)
+	for i := range 1000 {
+		w.End(begin(i), Success, false)
+		w.Flush()
+	}
+	if n := len(w.active); n > minCounts+1 {
+		t.Errorf("%d workers are counted, and one has a lease", n)
+	}
+	if n := w.Active(IDOf("http://w-1")); n != 1 {
+		t.Errorf("%d leases of the worker that stays, want 1", n)
+	}
+	w.End(stays, Success, false)
+	if n := w.Active(IDOf("http://w-1")); n != 0 {
+		t.Errorf("%d leases after the last has ended", n)
+	}
+	var open []LeaseID
+	for i := range 1000 { // all at a time
+		open = append(open, begin(i))
+	}
+	if n := len(w.ActiveByWorker()); n != 1000 {
+		t.Errorf("%d workers have leases, want 1000", n)
+	}
+	for _, id := range open {
+		w.End(id, Success, false)
+	}
+	if n := len(w.ActiveByWorker()); n != 0 {
+		t.Errorf("%d workers have leases, want none", n)
+	}
+}

@@ -22,6 +22,12 @@ func run(args []string) int {
 	if len(args) > 0 && args[0] == watchCommand {
 		return watchEngines(args[1:])
 	}
+	if err := heedLauncher(); err != nil {
+		return flags.Report(os.Stderr, err)
+	}
+	if len(args) > 0 && args[0] == flagsCommand {
+		return printFlags(args[1:], os.Stdout, os.Stderr)
+	}
 	cmd, code := terminal.Read("smg", "", args)
 	if cmd == nil {
 		return code

@@ -48,7 +48,7 @@ func TestGrows(t *testing.T) {
 	samples := func(n int, memory func(i int) float64) []sample {
 		all := make([]sample, n)
 		for i := range all {
-			all[i] = sample{at: time.Unix(int64(i)*10, 0), memory: memory(i), descr: 50, goroutines: 50}
+			all[i] = sample{at: time.Unix(int64(i)*10, 0), memory: memory(i), live: memory(i) / 10, descr: 50, goroutines: 50}
 		}
 		return all
 	}

@@ -6,11 +6,11 @@ Python side starts them and knows nothing of routing.
 
 from __future__ import annotations
 
-import pathlib
-
 try:
     from smg._version import __version__
 except ModuleNotFoundError:  # a source checkout: only a build writes that module
+    import pathlib
+
     __version__ = (
         (pathlib.Path(__file__).parents[2] / "cmd" / "internal" / "version" / "VERSION")
         .read_text(encoding="utf-8")

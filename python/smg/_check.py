@@ -9,21 +9,11 @@ from __future__ import annotations
 import os
 import sys
 
-POLICIES = (
-    "random", "round_robin", "passthrough", "cache_aware", "power_of_two",
-    "least_load", "prefix_hash", "consistent_hashing", "manual", "bucket",
-)  # fmt: skip
+from smg._flags import CHOICES, DASHED, REFUSED
 
-REFUSED = "bucket"
-
-# What may stand in place of the refused one.
-CHOICES = {
-    "policy": tuple(p for p in POLICIES if p != REFUSED),
-    "decode-policy": tuple(p for p in POLICIES if p not in (REFUSED, "passthrough")),
-}
-
-# The flags of serve whose value may begin with a dash.
-DASHED = ("max-concurrent-requests", "prefill-args", "decode-args", "encode-args")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 # They win over everything else on the line.
 ASKS = ("-h", "--help", "-V", "--version", "--version-verbose")
@@ -35,43 +25,45 @@ def check(args: list[str]) -> None:
         return
     if args[0].startswith("-"):
         prefix, flags = "", args
-    elif args[0] in ("launch", "start"):
+    elif args[0] in ("launch", "start", "check"):
         prefix, flags = "", args[1:]
     elif args[0] == "serve":
         prefix, flags = "router-", args[1:]
     else:
         return
-    if "--" in flags:
-        flags = flags[: flags.index("--")]
-    if any(token.replace("_", "-") in ASKS or token.startswith("--help=") for token in flags):
+    found = list(given(flags, prefix))
+    if any(name in ASKS or where.startswith("--help=") for name, _, where in found):
         return
-    for name, choices in CHOICES.items():
-        where, value = given(flags, prefix + name)
+    for name, refused in REFUSED.items():
+        value, where = "", ""
+        for flag, given_value, typed in found:
+            if flag == f"--{prefix}{name}":
+                value, where = given_value, typed  # the last one counts
         if not where:
             variable = "SMG_FLAG_" + name.upper().replace("-", "_")
             value = os.environ.get(variable, "")
             where = f"{variable}={value}"
-        if value == REFUSED:
+        if value in refused:
             print(
-                f"error: invalid choice {value!r} (choose from {', '.join(choices)})\n"
-                f"  {where}\n  hint: use --{prefix}prefill-policy {REFUSED}: it serves the prefill leg only",
+                f"error: invalid choice {value!r} (choose from {', '.join(CHOICES[name])})\n"
+                f"  {where}\n  hint: use --{prefix}prefill-policy {value}: it serves the prefill leg only",
                 file=sys.stderr,
             )
             sys.exit(2)
 
 
-def given(flags: list[str], name: str) -> tuple[str, str]:
-    """Return how the last occurrence of a flag is typed, and its value; empty without one."""
-    found = ("", "")
+def given(flags: list[str], prefix: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the flags before a bare `--`: the name, the value where it matters here, and how both are typed."""
+    valued = {f"--{prefix}{name}" for name in REFUSED} | {f"--{name}" for name in DASHED}
     tokens = iter(flags)
     for token in tokens:
-        if not token.startswith("--"):
+        if token == "--":
+            return
+        if not token.startswith("-"):
             continue
-        flag, equals, value = token[2:].partition("=")
-        flag = flag.replace("_", "-")
-        if not equals and flag in (name, *DASHED):
+        name, equals, value = token.partition("=")
+        name = name.replace("_", "-")
+        if name in valued and not equals:
             value = next(tokens, "")
             token = f"{token} {value}"
-        if flag == name:
-            found = (token, value)
-    return found
+        yield name, value, token

@@ -1,10 +1,15 @@
-"""Finding a Go program of this package and becoming it."""
+"""Finding a Go program of this package, becoming it, and running it."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import NoReturn
+
+from smg import __version__
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it takes longer than all the rest
+    from typing import NoReturn
 
 # Where a wheel has them. A source checkout has none there.
 PACKAGED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_bin")
@@ -22,6 +27,17 @@ def find(program: str) -> str | None:
     return None
 
 
+def environ() -> dict[str, str]:
+    """Return the environment of a program.
+
+    It is told the version of this package, and does nothing where its own is another.
+    """
+    env = {**os.environ, "SMG_LAUNCHER": "python", "SMG_LAUNCHER_VERSION": __version__}
+    if sys.executable:
+        env.setdefault("SMG_ENGINE_PYTHON", sys.executable)
+    return env
+
+
 def run(program: str, args: list[str]) -> NoReturn:
     """Replace this process by a Go program, which keeps its id and so its signals.
 
@@ -29,17 +45,17 @@ def run(program: str, args: list[str]) -> NoReturn:
     """
     path = find(program)
     if path is None:
-        fail(
-            f"{program} is missing: this copy of the package was built without binaries",
-            "run make wheel or set SMG_BIN_DIR",
-        )
-    os.environ["SMG_LAUNCHER"] = "python"
-    if sys.executable:
-        os.environ.setdefault("SMG_ENGINE_PYTHON", sys.executable)
+        fail(*missing(program))
     try:
-        os.execv(path, [program, *args])
+        os.execve(path, [program, *args], environ())
     except OSError as err:
         fail(f"cannot run {path}: {err.strerror}", "is this package made for another system?")
+
+
+def missing(program: str) -> tuple[str, str]:
+    """Return what to say of a program that is not there, and what to do about it."""
+    what = f"{program} is missing: this copy of the package was built without binaries"
+    return what, "run make wheel or set SMG_BIN_DIR"
 
 
 def fail(what: str, hint: str) -> NoReturn:

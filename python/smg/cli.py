@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import NoReturn
 
 from smg._check import check
 from smg._exec import run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing it takes longer than all the rest
+    from typing import NoReturn
 
 
 def main() -> NoReturn:

@@ -90,14 +90,16 @@ def ends(p: subprocess.Popen) -> tuple[int, str, str]:
 GO = 'echo "$@"'
 
 
-@pytest.mark.parametrize(
-    "args",
-    [
-        "launch --pd-disaggregation --decode-policy bucket",
-        "--decode-policy=bucket",
-        "start --decode_policy bucket --enable-igw",
-        "serve --backend sim --router-decode-policy bucket",
-    ],
+def lines(*args: str):
+    """Parametrize by command lines, under names without blanks."""
+    return pytest.mark.parametrize("args", args, ids=lambda line: line.replace(" ", "_"))
+
+
+@lines(
+    "launch --pd-disaggregation --decode-policy bucket",
+    "--decode-policy=bucket",
+    "start --decode_policy bucket --enable-igw",
+    "serve --backend sim --router-decode-policy bucket",
 )
 def test_cli_32_bucket_decodes(launch, args):
     code, out, err = ends(launch(GO, *args.split()))
@@ -107,14 +109,13 @@ def test_cli_32_bucket_decodes(launch, args):
     assert "passthrough" not in err
 
 
-@pytest.mark.parametrize(
-    "args",
-    [
-        "launch --pd-disaggregation --policy bucket",
-        "--pd-disaggregation --policy=bucket --prefill http://p 8998",
-        "serve --prefill-replicas 2 --decode-replicas 2 --router-policy bucket",
-        "serve --prefill-args --router-policy --router-policy bucket",
-    ],
+@lines(
+    "launch --pd-disaggregation --policy bucket",
+    "check --pd-disaggregation --policy bucket",
+    "--pd-disaggregation --policy=bucket --prefill http://p 8998",
+    "serve --prefill-replicas 2 --decode-replicas 2 --router-policy bucket",
+    "serve --prefill-args --router-policy --router-policy bucket",
+    "serve --prefill-args --help --router-policy bucket",
 )
 def test_cli_33_bucket_in_front_of_legs(launch, args):
     assert ends(launch(GO, *args.split()))[:2] == (2, "")
@@ -138,22 +139,22 @@ def test_cli_34_bucket_by_the_environment(launch):
     assert ends(launch(GO, "launch", "--policy", "random", SMG_FLAG_POLICY="bucket"))[0] == 0
 
 
-@pytest.mark.parametrize(
-    "args",
-    [
-        "launch --pd-disaggregation --prefill-policy bucket --decode-policy power_of_two",
-        "launch --policy random",
-        "launch --policy bucket --policy random",  # the last counts here; the program refuses two
-        "launch --policy bucket --help",
-        "launch --policy",
-        "--cluster bucket",
-        "serve --backend sim -- --router-policy bucket",
-        "serve --backend sim --policy bucket",  # the program says to write --router-policy
-        "serve --prefill-args --router-policy=bucket --decode-replicas 1",
-        "selector --leg prefill --policy bucket",
-        "sim --policy bucket",
-        "",
-    ],
+@lines(
+    "launch --pd-disaggregation --prefill-policy bucket --decode-policy power_of_two",
+    "launch --policy random",
+    "launch --policy bucket --policy random",  # the last counts here; the program refuses two
+    "launch --policy bucket --help",
+    "launch --help=policy --policy bucket",
+    "launch --policy bucket -V",
+    "check --pd-disaggregation --prefill-policy bucket",
+    "launch --policy",
+    "--cluster bucket",
+    "serve --backend sim -- --router-policy bucket",
+    "serve --backend sim --policy bucket",  # the program says to write --router-policy
+    "serve --prefill-args --router-policy=bucket --decode-replicas 1",
+    "selector --leg prefill --policy bucket",
+    "sim --policy bucket",
+    "",
 )
 def test_cli_32_what_the_program_judges(launch, args):
     assert ends(launch(GO, *args.split())) == (0, args, "")

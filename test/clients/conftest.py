@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import shutil
+import ssl
+import subprocess
 import sys
 import urllib.request
 
@@ -14,11 +18,15 @@ import procs  # noqa: E402
 
 MODEL = "sim"
 LEGS = ["--prefill-replicas", "1", "--decode-replicas", "1"]
+WHOLE = ["--data-parallel-size", "2"]
 FLEETS = {
-    "whole": (["--data-parallel-size", "2"], "sglang"),
+    "whole": (WHOLE, "sglang"),
     "sglang-legs": (LEGS, "sglang"),
     "vllm-legs": (LEGS, "vllm"),
+    "whole-tls": (WHOLE, "sglang"),
 }
+# The versions of HTTP that clients are to speak.
+VERSIONS = ["HTTP/1.1", "HTTP/2"]
 
 
 class Engine:
@@ -42,8 +50,10 @@ class Engine:
 class Fleet:
     """A gateway and its engines."""
 
-    def __init__(self, name: str, gateway: procs.Gateway, engines: list[Engine]):
+    def __init__(self, name: str, gateway: procs.Gateway, engines: list[Engine], certificate: pathlib.Path | None):
         self.name, self.gateway, self.engines, self.url = name, gateway, engines, gateway.url
+        self.certificate = certificate  # of the gateway, None without TLS
+        self.whole = FLEETS[name][0] is WHOLE
         # Those whose answers clients see.
         self.answering = [e for e in engines if e.role != "prefill"]
 
@@ -57,11 +67,43 @@ class Fleet:
         all_of_them = [r for e in engines or self.answering for r in e.call("GET", "/records")]
         return [r for r in all_of_them if r["method"] == "POST"]
 
+    def http(self, make, version: str):
+        """Return an HTTP client for an SDK, made by make, that speaks this version and no other."""
+        trust = ssl.create_default_context(cafile=self.certificate) if self.certificate else True
+        spoken = []
+        client = make(
+            verify=trust, http1=version == "HTTP/1.1", http2=version == "HTTP/2",
+            event_hooks={"response": [lambda r: spoken.append(r.http_version)]},
+        )  # fmt: skip
+        client.spoken, client.version = spoken, version
+        return client
+
+    def left(self, client) -> None:
+        """Have an SDK leave a request that it has given up.
+
+        Over HTTP/2 its library keeps that to itself as long as the connection lasts.
+        """
+        if client._client.version == "HTTP/2":
+            client.close()
+
     def at_rest(self) -> bool:
         return all(e.idle() for e in self.engines) and self.gateway.active() == 0
 
 
-def start(name: str, folder: pathlib.Path) -> procs.Gateway:
+def certify(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
+    """Make a certificate that vouches for itself, and its key."""
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=smg", "-addext", f"subjectAltName=IP:{procs.HOST}", "-keyout", str(key), "-out", str(cert)],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    return cert, key
+
+
+def start(name: str, folder: pathlib.Path, pair: tuple[pathlib.Path, pathlib.Path] | None) -> procs.Gateway:
     shape, engine = FLEETS[name]
     port, metrics_port = procs.free_port(), procs.free_port()
     argv = [
@@ -72,9 +114,11 @@ def start(name: str, folder: pathlib.Path) -> procs.Gateway:
     ]  # fmt: skip
     if shape == LEGS:
         argv += ["--bootstrap-base-port", str(procs.free_range(4))]
+    if pair:
+        argv += ["--router-tls-cert-path", str(pair[0]), "--router-tls-key-path", str(pair[1])]
     # KV that nobody fetches is to fall while a test waits for it.
     argv += ["--", "--time-scale", "0", "--engine", engine, "--kv-lease", "3s"]
-    url = f"http://{procs.HOST}:{port}"
+    url = f"{'https' if pair else 'http'}://{procs.HOST}:{port}"
     gateway = procs.Gateway(argv, folder / "log", url=url, metrics_url=f"http://{procs.HOST}:{metrics_port}/metrics")
     try:
         gateway.wait_ready(url + "/readiness", 60)
@@ -87,12 +131,21 @@ def start(name: str, folder: pathlib.Path) -> procs.Gateway:
 @pytest.fixture(scope="session", params=FLEETS)
 def site(request, tmp_path_factory):
     """One gateway for all tests of a fleet. Its stop is checked too."""
-    gateway = start(request.param, tmp_path_factory.mktemp(request.param))
+    folder = tmp_path_factory.mktemp(request.param)
+    pair = certify(folder) if request.param.endswith("-tls") else None
+    with pytest.MonkeyPatch.context() as patch:
+        if pair:  # for what is asked without a client of its own
+            patch.setitem(os.environ, "SSL_CERT_FILE", str(pair[0]))
+        yield from serve(request.param, folder, pair)
+
+
+def serve(name: str, folder: pathlib.Path, pair: tuple[pathlib.Path, pathlib.Path] | None):
+    gateway = start(name, folder, pair)
     try:
         status, body = procs.get(gateway.url + "/workers")
         assert status == 200, body
         engines = [Engine(w["url"], w["worker_type"]) for w in json.loads(body)["workers"]]
-        yield Fleet(request.param, gateway, engines)
+        yield Fleet(name, gateway, engines, pair and pair[0])
         assert gateway.process.poll() is None, f"the gateway ended by itself\n{gateway.tail()}"
     finally:
         code = gateway.stop()
@@ -111,3 +164,19 @@ def fleet(site):
     for e in site.engines:
         e.call("PUT", "/faults", {})
     procs.eventually("the fleet at rest", site.at_rest, 20)
+
+
+@pytest.fixture(params=VERSIONS)
+def version(request):
+    """The version of HTTP that an SDK speaks."""
+    return request.param
+
+
+def pytest_collection_modifyitems(items):
+    """Drop HTTP/2 of SDKs where the gateway cannot offer it: that takes TLS."""
+
+    def possible(item) -> bool:
+        params = item.callspec.params if hasattr(item, "callspec") else {}
+        return params.get("version") != "HTTP/2" or params["site"].endswith("-tls")
+
+    items[:] = [item for item in items if possible(item)]

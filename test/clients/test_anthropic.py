@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import random
+
 import anthropic
 import procs
 import pytest
@@ -11,9 +14,11 @@ ASK = {"model": MODEL, "max_tokens": 20, "messages": [{"role": "user", "content"
 
 
 @pytest.fixture
-def client(fleet):
-    with anthropic.Anthropic(base_url=fleet.url, api_key="none", max_retries=0, timeout=60) as c:
+def client(fleet, version):
+    http = fleet.http(anthropic.DefaultHttpxClient, version)
+    with anthropic.Anthropic(base_url=fleet.url, api_key="none", max_retries=0, timeout=60, http_client=http) as c:
         yield c
+    assert set(http.spoken) <= {version}
 
 
 def test_message_and_stream(client):
@@ -38,6 +43,15 @@ def test_error_of_an_engine(fleet, client, status, error):
     assert "no, thanks" in str(got.value)
 
 
+def test_image(fleet, client):
+    image = base64.b64encode(random.Random(8).randbytes(6_700_000)).decode()
+    source = {"type": "base64", "media_type": "image/png", "data": image}
+    content = [{"type": "image", "source": source}, {"type": "text", "text": "What is it?"}]
+    answer = client.messages.create(**{**ASK, "messages": [{"role": "user", "content": content}]})
+    assert answer.content[0].text
+    assert any(image in r["body"] for r in fleet.records(fleet.engines))
+
+
 def test_errors_of_the_gateway(client):
     with pytest.raises(anthropic.NotFoundError) as got:
         client.messages.create(**{**ASK, "model": "nobody"})
@@ -59,4 +73,5 @@ def test_cancel_in_a_stream(fleet, client):
         for i, _ in enumerate(stream):
             if i == 4:
                 break
+    fleet.left(client)
     procs.eventually("the fleet at rest", fleet.at_rest, 8)  # the whole stream takes 10 s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 
@@ -13,15 +14,20 @@ from conftest import MODEL
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 
 
-@pytest.fixture(params=["--http2-prior-knowledge", "--http1.1"])
+@pytest.fixture(params=["2", "1.1"])
 def curl(fleet, request):
+    # Without TLS nobody can agree on HTTP/2.
+    how = ["--http1.1"] if request.param == "1.1" else ["--http2" if fleet.certificate else "--http2-prior-knowledge"]
+    if fleet.certificate:
+        how += ["--cacert", str(fleet.certificate)]
+
     def run(path: str, body: dict | None = None, *args: str) -> subprocess.CompletedProcess:
-        argv = ["curl", "-sS", "-N", request.param, *args]
+        argv = ["curl", "-sS", "-N", *how, *args]
         if body is not None:
             argv += ["-H", "Content-Type: application/json", "-d", json.dumps(body)]
         return subprocess.run([*argv, fleet.url + path], capture_output=True, text=True, timeout=60, check=False)
 
-    run.version = "2" if "2" in request.param else "1.1"
+    run.version = request.param
     return run
 
 
@@ -37,9 +43,18 @@ def test_chat(curl):
 
 
 def test_stream(curl):
-    got = curl("/v1/chat/completions", chat(stream=True))
+    got = curl("/v1/chat/completions", chat(stream=True), "-w", "%{stderr}%{http_version}")
     assert got.returncode == 0, got.stderr
+    assert got.stderr == curl.version
     assert got.stdout.endswith("data: [DONE]\n\n")
+
+
+def test_certificate_that_is_not_trusted(fleet):
+    if not fleet.certificate:
+        pytest.skip("needs TLS")
+    argv, env = ["curl", "-sS", fleet.url + "/health"], {"PATH": os.environ["PATH"]}
+    got = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False, env=env)
+    assert got.returncode == 60, f"{got.returncode}: {got.stderr}"
 
 
 def test_large_body(fleet, curl, tmp_path):

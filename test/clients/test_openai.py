@@ -6,6 +6,7 @@ import asyncio
 import base64
 import json
 import random
+import ssl
 import time
 
 import openai
@@ -43,10 +44,14 @@ TOOLS = [
 
 
 @pytest.fixture
-def client(fleet):
+def client(fleet, version):
+    http = fleet.http(openai.DefaultHttpxClient, version)
     # No retries: a test must see the first answer.
-    with openai.OpenAI(base_url=fleet.url + "/v1", api_key="none", max_retries=0, timeout=60) as c:
+    with openai.OpenAI(
+        base_url=fleet.url + "/v1", api_key="none", max_retries=0, timeout=60, http_client=http
+    ) as c:
         yield c
+    assert set(http.spoken) <= {version}
 
 
 def test_models(client):
@@ -77,14 +82,18 @@ def test_completion(client):
 
 
 def test_embeddings(fleet, client):
-    if fleet.name != "whole":
+    if not fleet.whole:
         pytest.skip("legs make no embeddings")
     assert len(client.embeddings.create(model=MODEL, input="Hello").data[0].embedding) > 0
 
 
-def test_at_once(fleet):
+def test_at_once(fleet, version):
     async def all_of_them() -> list[str]:
-        async with openai.AsyncOpenAI(base_url=fleet.url + "/v1", api_key="none", max_retries=0) as c:
+        trust = ssl.create_default_context(cafile=fleet.certificate) if fleet.certificate else True
+        http = openai.DefaultAsyncHttpxClient(verify=trust, http1=version == "HTTP/1.1", http2=version == "HTTP/2")
+        async with openai.AsyncOpenAI(
+            base_url=fleet.url + "/v1", api_key="none", max_retries=0, http_client=http
+        ) as c:
 
             async def one(i: int) -> str:
                 messages = [{"role": "user", "content": f"Question {i % 5}"}]
@@ -107,10 +116,10 @@ def test_tools_pass_unchanged(fleet, client):
     tools = sent[sent.index('"tools":') :]
     tools = tools[: end_of_value(tools)]
     records = fleet.records(fleet.engines)
-    assert len(records) == (1 if fleet.name == "whole" else 2)
+    assert len(records) == (1 if fleet.whole else 2)
     for r in records:
         assert tools in r["body"]
-    if fleet.name == "whole":
+    if fleet.whole:
         assert records[0]["body"] == sent
 
 
@@ -176,6 +185,7 @@ def test_time_out(fleet, client):
     with pytest.raises(openai.APITimeoutError):
         client.chat.completions.create(model=MODEL, messages=QUESTION, timeout=0.5)
     assert time.monotonic() - start < 20
+    fleet.left(client)
     if fleet.name != "vllm-legs":  # there, decode has the KV before it is left
         procs.eventually("the engine to be left", lambda: all(e.idle() for e in fleet.engines), 10)
 
@@ -186,5 +196,6 @@ def test_cancel_in_a_stream(fleet, client):
         for i, _ in enumerate(stream):
             if i == 3:
                 break
+    fleet.left(client)
     procs.eventually("the fleet at rest", fleet.at_rest, 8)  # the whole stream takes 10 s
     assert any(r.get("caller_closed") for r in fleet.records())

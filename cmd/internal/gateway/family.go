@@ -47,6 +47,9 @@ func (f *family) kill() {
 func (g *Gateway) newFamily(busURL string) (*family, error) {
 	f := &family{client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}}
 	env := append(slices.DeleteFunc(os.Environ(), private), "SMG_NATS_URL="+busURL)
+	if g.pprof != nil {
+		env = append(env, service.EnvProfiles+"=1")
+	}
 	if g.secret != "" {
 		env = append(env, "SMG_CLUSTER_SECRET="+string(g.secret))
 	}

@@ -190,7 +190,7 @@ func (g *Gateway) Run(ctx context.Context, server Server, ready func(Ready)) (er
 		return errors.Join(err, g.Close())
 	}
 	if g.pprof != nil {
-		stages = append(stages, service.Pprof(g.pprof, g.log))
+		stages = append(stages, service.Pprof(g.pprof, g.log, g.profiled()...))
 	}
 	stages = append(stages, service.AwaitBus(conn, g.cfg.Bus, g.busHint(), g.log), service.Stage{Name: "start-up", Run: func(ctx context.Context) error {
 		if n := g.awaitReady(ctx, workers.Readiness); n > 0 {
@@ -200,6 +200,16 @@ func (g *Gateway) Run(ctx context.Context, server Server, ready func(Ready)) (er
 		return nil
 	}})
 	return service.RunStages(ctx, stages)
+}
+
+// profiled are the children, which show their profiles here.
+func (g *Gateway) profiled() (all []service.Profiled) {
+	if f := g.family.Load(); f != nil {
+		for _, c := range f.all() {
+			all = append(all, service.Profiled{Name: c.Name(), Page: c.page})
+		}
+	}
+	return all
 }
 
 // connectionName is what the connection to the bus is called in log lines.
@@ -259,7 +269,7 @@ func (g *Gateway) certificate() []service.Stage {
 // serveMetrics shows what gatherer has, and the decisions of selectors if there are
 // any, on the metrics port.
 func (g *Gateway) serveMetrics(gatherer prometheus.Gatherer, selectors []decisions.Source, ready func() (bool, int, int)) service.Stage {
-	page := service.Page{Metrics: gatherer, Readiness: ready}
+	page := service.Page{Metrics: gatherer, Readiness: ready, Profiles: service.ShowsProfiles()}
 	if len(selectors) > 0 {
 		page.Decisions = decisions.Handler(selectors, g.log)
 	}

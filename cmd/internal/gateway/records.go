@@ -32,11 +32,19 @@ type records struct {
 
 	mu      sync.Mutex
 	all     map[worker.ID]*worker.Spec // registered here
-	pending map[worker.ID]*worker.Spec // not in the bucket yet
+	pending map[worker.ID]*unwritten
+}
+
+// unwritten is a record that is not in the bucket yet.
+type unwritten struct {
+	spec *worker.Spec
+	// changed says that the bucket had the worker: if it has it no more, somebody has
+	// removed it meanwhile.
+	changed bool
 }
 
 func newRecords(bucket *bus.Bucket[worker.ID, worker.Spec], log *slog.Logger) *records {
-	return &records{bucket: bucket, log: log, all: map[worker.ID]*worker.Spec{}, pending: map[worker.ID]*worker.Spec{}}
+	return &records{bucket: bucket, log: log, all: map[worker.ID]*worker.Spec{}, pending: map[worker.ID]*unwritten{}}
 }
 
 // Put stores a record, or will.
@@ -53,7 +61,7 @@ func (r *records) Put(ctx context.Context, spec *worker.Spec) error {
 	delete(r.pending, spec.ID)
 	if err != nil {
 		r.log.Warn("worker is not known to other services yet", slog.String("worker", spec.URL), slog.Any("reason", err))
-		r.pending[spec.ID] = spec
+		r.pending[spec.ID] = &unwritten{spec: spec}
 		if r.alone != nil {
 			r.alone.Offer(spec)
 		}
@@ -62,55 +70,62 @@ func (r *records) Put(ctx context.Context, spec *worker.Spec) error {
 }
 
 // Change stores what change makes of a record. While there is no bus only those that
-// were registered here can be changed, and none be deleted.
+// were registered here can be changed, and only those be deleted that the bucket never had.
 func (r *records) Change(ctx context.Context, id worker.ID, change func(*worker.Spec) (*worker.Spec, error)) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	var stored *worker.Spec
-	err := r.bucket.Change(ctx, id, func(old *worker.Spec) (*worker.Spec, error) {
-		if old == nil {
-			old = r.waiting(id)
-		}
-		var err error
-		stored, err = change(old)
-		return stored, err
-	})
+	err := r.write(ctx, id) // what is changed is what this process has made of it
+	if err == nil {
+		err = r.bucket.Change(ctx, id, func(old *worker.Spec) (*worker.Spec, error) {
+			var err error
+			stored, err = change(old)
+			return stored, err
+		})
+	}
 	away := err != nil && r.later(ctx, err)
 	if err != nil && !away {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	known, waits := r.all[id], r.pending[id]
 	if away {
-		old := r.all[id]
-		if old == nil {
+		if known == nil {
 			return err
 		}
 		var refused error
-		if stored, refused = change(old.Clone()); refused != nil {
+		if stored, refused = change(known.Clone()); refused != nil {
 			return refused
 		}
-		if stored == nil {
+		if stored == nil && (waits == nil || waits.changed) {
 			return err // the bucket may have it, and would bring it back
 		}
 	}
-	known := r.all[id] != nil
 	switch {
 	case stored == nil:
-		delete(r.all, id)
-		delete(r.pending, id)
+		r.forget(id)
 	case away:
-		r.all[id], r.pending[id] = stored, stored
+		r.all[id] = stored
+		r.pending[id] = &unwritten{spec: stored, changed: waits == nil || waits.changed}
 		if r.alone != nil {
 			r.alone.Offer(stored)
 		}
-	default:
-		if known {
-			r.all[id] = stored
-		}
-		delete(r.pending, id)
+	case known != nil:
+		r.all[id] = stored
 	}
 	return nil
+}
+
+// forget drops what is known of a worker here, and takes back what was offered of it.
+// r.mu is held.
+func (r *records) forget(id worker.ID) {
+	waited := r.pending[id] != nil
+	delete(r.all, id)
+	delete(r.pending, id)
+	if waited && r.alone != nil {
+		r.alone.Withdraw(id)
+	}
 }
 
 // told takes what the bucket tells before then does, so that a change without a bus
@@ -118,12 +133,18 @@ func (r *records) Change(ctx context.Context, id worker.ID, change func(*worker.
 func (r *records) told(then func(worker.ID, *worker.Spec)) func(worker.ID, *worker.Spec) {
 	return func(id worker.ID, s *worker.Spec) {
 		r.mu.Lock()
-		if old := r.all[id]; old != nil && r.pending[id] == nil {
+		if old, waits := r.all[id], r.pending[id]; old != nil {
 			switch {
-			case s == nil, s.RegisteredAt.After(old.RegisteredAt): // it is somebody else's now, if anybody's
+			case s == nil:
+				if waits == nil || waits.changed { // else it is of a stay before this one
+					r.forget(id)
+				}
+			case s.RegisteredAt.After(old.RegisteredAt): // it is somebody else's now
 				delete(r.all, id)
-			case s.RegisteredAt.Equal(old.RegisteredAt) && s.Revision > old.Revision:
+				delete(r.pending, id)
+			case overtakes(s, old):
 				r.all[id] = s
+				delete(r.pending, id)
 			}
 		}
 		r.mu.Unlock()
@@ -131,34 +152,26 @@ func (r *records) told(then func(worker.ID, *worker.Spec)) func(worker.ID, *work
 	}
 }
 
-// waiting is a record that is not in the bucket yet, or nil.
-func (r *records) waiting(id worker.ID) *worker.Spec {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s := r.pending[id]; s != nil {
-		return s.Clone()
-	}
-	return nil
+// overtakes says whether others have written s after old: they have changed the worker,
+// or registered it anew.
+func overtakes(s, old *worker.Spec) bool {
+	return s.RegisteredAt.After(old.RegisteredAt) || s.RegisteredAt.Equal(old.RegisteredAt) && s.Revision > old.Revision
 }
 
-// Delete removes a record. One that is not in the bucket yet needs no bus.
+// Delete removes a record. One that the bucket never had needs no bus.
 func (r *records) Delete(ctx context.Context, id worker.ID) error {
 	r.writing.Lock()
 	defer r.writing.Unlock()
 	r.mu.Lock()
-	pending := r.pending[id] != nil
+	waits := r.pending[id]
 	r.mu.Unlock()
 	err := r.bucket.Delete(ctx, id)
-	if err != nil && (!pending || !r.later(ctx, err)) {
+	if err != nil && (waits == nil || waits.changed || !r.later(ctx, err)) {
 		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	delete(r.all, id)
-	delete(r.pending, id)
-	if pending && r.alone != nil {
-		r.alone.Withdraw(id)
-	}
+	r.forget(id)
 	return nil
 }
 
@@ -189,34 +202,60 @@ func (r *records) run(ctx context.Context) error {
 func (r *records) retry(ctx context.Context) bool {
 	r.writing.Lock()
 	defer r.writing.Unlock()
-	spec := r.anyPending()
-	if spec == nil {
-		return false
-	}
-	err := r.bucket.Change(ctx, spec.ID, func(old *worker.Spec) (*worker.Spec, error) {
-		if old != nil && (old.RegisteredAt.After(spec.RegisteredAt) || old.RegisteredAt.Equal(spec.RegisteredAt) && old.Revision > spec.Revision) {
-			return old, nil // somebody has changed it meanwhile, or registered it anew
-		}
-		return spec, nil
-	})
-	if err != nil {
-		return false // the bus says itself what is wrong with it
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.pending[spec.ID] == spec {
-		delete(r.pending, spec.ID)
-	}
-	return true
+	id, ok := r.anyPending()
+	return ok && r.write(ctx, id) == nil // the bus says itself what is wrong with it
 }
 
-func (r *records) anyPending() *worker.Spec {
+// errAbsent: the bucket has no such worker, but had it.
+var errAbsent = errors.New("the bucket does not have the worker")
+
+// write puts what is pending of a worker, if anything is, unless somebody has changed,
+// registered anew or removed it meanwhile. r.writing is held.
+func (r *records) write(ctx context.Context, id worker.ID) error {
+	r.mu.Lock()
+	p := r.pending[id]
+	r.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	removed := false
+	err := r.bucket.Change(ctx, id, func(old *worker.Spec) (*worker.Spec, error) {
+		switch {
+		case old == nil && p.changed:
+			return nil, errAbsent
+		case old != nil && overtakes(old, p.spec):
+			return old, nil
+		}
+		return p.spec, nil
+	})
+	if errors.Is(err, errAbsent) {
+		removed, err = r.bucket.Deleted(ctx, id)
+		if err == nil && !removed { // the bucket has lost it
+			err = r.bucket.Put(ctx, p.spec)
+		}
+	}
+	if err != nil {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, spec := range r.pending {
-		return spec
+	switch {
+	case r.pending[id] != p:
+	case removed:
+		r.forget(id)
+	default:
+		delete(r.pending, id)
 	}
 	return nil
+}
+
+func (r *records) anyPending() (id worker.ID, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id := range r.pending {
+		return id, true
+	}
+	return id, false
 }
 
 // model is what the first worker serves, "" if there is none or it names none.

@@ -82,7 +82,7 @@ func run(ctx context.Context, cfg *flags.Launch, page, profiles net.Listener, lo
 	}
 	shown := service.Page{
 		Metrics: reg, Decisions: decisions.Handler([]decisions.Source{decisions.Of(s.Service)}, log),
-		Ready: func() bool { return conn.Connected() && s.Ready() },
+		Ready: func() bool { return conn.Connected() && s.Ready() }, Profiles: service.ShowsProfiles(),
 	}
 	stages := append(engines.Stages(),
 		service.Stage{Name: "metrics", Run: func(ctx context.Context) error { return service.ServePage(ctx, page, shown, log) }},

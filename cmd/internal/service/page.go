@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"time"
 
@@ -18,10 +19,15 @@ import (
 	"smg/cmd/internal/decisions"
 )
 
+// liveHeap is what the collector of garbage last found to be in use. What the process has
+// of the system swings with the garbage; this shows what is kept.
+var liveHeap = regexp.MustCompile("^/gc/heap/live:bytes$")
+
 // NewRegistry is a registry that has the metrics of the process itself.
 func NewRegistry() *prometheus.Registry {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	runtime := collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.GoRuntimeMetricsRule{Matcher: liveHeap}))
+	reg.MustRegister(runtime, collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return reg
 }
 
@@ -35,6 +41,7 @@ type Page struct {
 	Ready     func() bool  // nil where another port tells
 	// Readiness is what a parent asks for in place of it, nil where there is none.
 	Readiness func() (ready bool, healthy, total int)
+	Profiles  bool // show those of the process, too
 }
 
 // ReadinessPath is where a child shows its readiness.
@@ -79,6 +86,9 @@ func ServePage(ctx context.Context, l net.Listener, page Page, log *slog.Logger)
 				http.Error(w, "not ready", http.StatusServiceUnavailable)
 			}
 		})
+	}
+	if page.Profiles {
+		handleProfiles(mux)
 	}
 	return serveUntil(ctx, l, mux, "metrics", log)
 }

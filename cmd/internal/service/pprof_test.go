@@ -78,3 +78,26 @@ func TestProfiles(t *testing.T) {
 		t.Errorf("a port that is taken: %v", err)
 	}
 }
+
+// TestProfilesOfChildren shows those of children on the parent's address, and that of one
+// that is away as a bad gateway.
+func TestProfilesOfChildren(t *testing.T) {
+	page := func(profiles bool) string {
+		return served(t, func(ctx context.Context, l net.Listener) error {
+			return ServePage(ctx, l, Page{Metrics: NewRegistry(), Profiles: profiles}, slog.New(slog.DiscardHandler))
+		})
+	}
+	shows, silent := page(true), page(false)
+	url := served(t, func(ctx context.Context, l net.Listener) error {
+		return Pprof(l, slog.New(slog.DiscardHandler), Profiled{"selector regular", shows}, Profiled{"ingress", silent}, Profiled{"gone", "http://127.0.0.1:1"}).Run(ctx)
+	})
+	for path, want := range map[string]int{
+		"/debug/pprof/": 200, "/selector-regular/debug/pprof/": 200, "/selector-regular/debug/pprof/goroutine?debug=1": 200,
+		"/selector-regular/debug/pprof/profile?seconds=1": 200, "/selector-regular/debug/pprof/cmdline": 403,
+		"/selector-regular/metrics": 404, "/ingress/debug/pprof/": 404, "/gone/debug/pprof/heap": 502, "/other/debug/pprof/": 404,
+	} {
+		if status, _, body := fetched(t, url+path); status != want || want == 200 && body == "" {
+			t.Errorf("%s: %d %.80s, want %d", path, status, body, want)
+		}
+	}
+}
