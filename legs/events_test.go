@@ -297,7 +297,7 @@ func TestEventsFollowTheProcess(t *testing.T) {
 		rec := s.keepers[a.ID].Record()
 		s.mu.Unlock()
 		rec.Epoch, rec.Term = rec.Epoch+1000, rec.Term+1
-		s.onState(ptr(wire.RecordsOf([]worker.Record{rec}, time.Now())[0]), true)
+		s.onState(new(wire.RecordsOf([]worker.Record{rec}, time.Now())[0]), true)
 		s.pass(soon)
 		s.wants(t, e, "[]", 1, 2)
 		e.in <- stores(0, 0)
@@ -326,8 +326,6 @@ func TestEventsFollowTheProcess(t *testing.T) {
 		s.wants(t, f, "[]", 1, 2, 3)
 	})
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // What cache_aware has forgotten of a worker is followed anew, and a model that nobody
 // asks for keeps its index as long as it has workers.

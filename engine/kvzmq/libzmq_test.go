@@ -93,7 +93,8 @@ func TestLibzmq(t *testing.T) {
 				}
 				return engine.KVBatch{Seq: seq, Events: []engine.KVEvent{
 					{Stored: []engine.KVBlock{{Hash: h, Tokens: ids[:4], Size: 4}, {Hash: second, Tokens: ids[4:], Size: 4}}},
-					{Removed: []uint64{h}}, {Cleared: true},
+					{Removed: []uint64{h}},
+					{Cleared: true},
 				}}
 			}
 			for i, first := range []int{100, 200, 300} {

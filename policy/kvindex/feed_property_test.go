@@ -34,9 +34,9 @@ func (p *publisher) happen(t *rapid.T, rank int) Batch {
 	for range rapid.IntRange(0, 3).Draw(t, "events") {
 		hash := rapid.Uint64Range(1, 6).Draw(t, "hash")
 		e := Event{Kind: EventKind(rapid.IntRange(1, 8).Draw(t, "kind"))}
-		switch {
-		case e.Kind == Cleared:
-		case e.Kind == Removed:
+		switch e.Kind {
+		case Cleared:
+		case Removed:
 			e.Hashes = []uint64{hash}
 		default:
 			e.Kind, e.Blocks = Stored, blocks(2, hash, uint32(hash), uint32(hash))

@@ -88,7 +88,7 @@ func (p *Publisher) answer(c *zmtp.Conn) {
 		}
 		from := binary.BigEndian.Uint64(ask[1])
 		p.mu.Lock()
-		log := p.log[:len(p.log):len(p.log)]
+		log := slices.Clip(p.log)
 		p.mu.Unlock()
 		for _, m := range log {
 			if m.seq >= from && c.Send(nil, binary.BigEndian.AppendUint64(nil, m.seq), m.payload) != nil {

@@ -168,7 +168,7 @@ func TestEventsErr(t *testing.T) {
 			t.Errorf("%v is %v, want %v", of, got, want)
 		}
 	}
-	if err := errors.New("reset"); eventsErr(err) != err || eventsErr(nil) != nil {
+	if err := errors.New("reset"); !errors.Is(eventsErr(err), err) || eventsErr(nil) != nil {
 		t.Error("other errors are changed")
 	}
 }
