@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -543,41 +544,57 @@ func probabilities(t *testing.T, a answer) map[string]string {
 // cachedTokens asks the same twice: prefill finds most of the prompt the second time,
 // and decode, which has fetched it, would call it all cached.
 func cachedTokens(t *testing.T, f *legFleet) {
-	prompt := strings.Repeat("word ", 150)
-	body := func(more string) string {
-		return fmt.Sprintf(`{"model":"sim","messages":[{"role":"user","content":%q}],"max_tokens":3%s}`, prompt, more)
-	}
 	cfg := simtest.Config()
 	cfg.Kind = simhttp.VLLM
 	whole := simtest.Start(t, cfg)
-	counts := func(url, more string) (cached, all int) {
-		a := do(t, http.MethodPost, url+chatPath, body(more))
-		var said struct {
-			Usage struct {
-				All     int `json:"prompt_tokens"`
-				Details struct {
-					Cached int `json:"cached_tokens"`
-				} `json:"prompt_tokens_details"`
-			}
-		}
-		raw := a.body
-		if more != "" {
-			for e := range strings.SplitSeq(a.body, "\n\n") {
-				if strings.Contains(e, `"usage":{`) {
-					raw = strings.TrimPrefix(e, "data: ")
+	streamed := `,"stream":true`
+	for path, route := range map[string]struct {
+		prompt, mark, stream string
+		all, cached          string // the numbers, of all tokens and of those
+	}{
+		chatPath: {
+			`"messages":[{"role":"user","content":%q}],"max_tokens":3`, `"usage":{`, streamed + `,"stream_options":{"include_usage":true}`,
+			`"prompt_tokens":(\d+)`, `"cached_tokens":(\d+)`,
+		},
+		"/v1/messages": {
+			`"messages":[{"role":"user","content":%q}],"max_tokens":3`, `"message_delta"`, streamed,
+			`"input_tokens":(\d+)`, `"cache_read_input_tokens":(\d+)`,
+		},
+		"/v1/responses": {
+			`"input":%q,"max_output_tokens":3`, `"response.completed"`, streamed,
+			`"input_tokens":(\d+)`, `"cached_tokens":(\d+)`,
+		},
+	} {
+		prompt := fmt.Sprintf(route.prompt, path+strings.Repeat(" word", 150))
+		counts := func(url, more string) (cached, all int) {
+			a := do(t, http.MethodPost, url+path, `{"model":"sim",`+prompt+more+`}`)
+			raw := a.body
+			if more != "" {
+				for e := range strings.SplitSeq(a.body, "\n\n") {
+					if strings.Contains(e, route.mark) {
+						raw = e
+					}
 				}
 			}
+			number := func(pattern string) int {
+				m := regexp.MustCompile(pattern).FindStringSubmatch(raw)
+				if m == nil {
+					t.Fatalf("%s: status %d: no %s in %s", path, a.status, pattern, a.body)
+				}
+				n, err := strconv.Atoi(m[1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+			return number(route.cached), number(route.all)
 		}
-		if err := json.Unmarshal([]byte(raw), &said); err != nil || said.Usage.All == 0 {
-			t.Fatalf("%v, status %d: %s", err, a.status, a.body)
-		}
-		return said.Usage.Details.Cached, said.Usage.All
-	}
-	for i, more := range []string{"", "", `,"stream":true,"stream_options":{"include_usage":true}`} {
-		want, all := counts(whole.URL, more)
-		got, _ := counts(f.url, more)
-		if got != want || (i == 0) != (want == 0) || want >= all {
-			t.Errorf("request %d: %d of %d are cached, want %d", i, got, all, want)
+		for i, more := range []string{"", "", route.stream} {
+			want, all := counts(whole.URL, more)
+			got, _ := counts(f.url, more)
+			if got != want || (i == 0) != (want == 0) || want >= all {
+				t.Errorf("%s, request %d: %d of %d are cached, want %d", path, i, got, all, want)
+			}
 		}
 	}
 }

@@ -127,6 +127,9 @@ func breakerLife(t *testing.T, topology ...string) {
 	if n := seen() - before; n > 1 { // one may be the probe of a half-open breaker on a busy machine
 		t.Errorf("an open breaker let %d of 4 requests through", n)
 	}
+	if a := do(t, http.MethodGet, g.url+"/workers", ""); !strings.Contains(a.body, `"circuit_breaker":"open"`) && !strings.Contains(a.body, `"circuit_breaker":"half_open"`) {
+		t.Errorf("workers do not show the breaker: %s", a.body)
+	}
 	await(t, "another failure to open it again", func() bool { ask(); return seen() > before && state() == 1 })
 	await(t, "time to half open it", func() bool { return state() == 2 })
 	fails(0)

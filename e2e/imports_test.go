@@ -78,6 +78,8 @@ var rules = []rule{
 	{pkg: "legs", allows: []string{"worker", "policy", "policy/kvindex", "wire", "bus"}, denies: []string{"net/http"}},
 	{pkg: "ingress/body"},
 	{pkg: "ingress/front"},
+	{pkg: "ingress/tokenreply", allows: []string{"engine/rpc"}},
+	{pkg: "ingress/tokenstream", allows: []string{"engine", "engine/rpc", "ingress/tokenreply"}},
 	{pkg: "ingress", allows: []string{"worker", "wire", "bootstrap", "engine", "ingress/..."}, denies: []string{"github.com/nats-io"}},
 	{pkg: "launcher/...", allows: []string{"worker", "launcher/..."}},
 	{pkg: "sim/...", allows: []string{"sim/...", "engine/enginepb/...", "zmtp"}, denies: []string{"github.com/nats-io"}},

@@ -26,6 +26,7 @@ type problem struct {
 	form    form
 
 	retryable  bool
+	unready    bool          // no worker of the leg can be chosen
 	leg        worker.Leg    // the leg that failed
 	stale      bool          // nothing was sent: the connection had died unused
 	resend     bool          // to be sent at once on another connection
@@ -173,7 +174,9 @@ func refusedSelection(err error, leg worker.Leg, name string) *problem {
 	case errors.Is(err, worker.ErrFull):
 		return gatewayProblem(http.StatusServiceUnavailable, codeNoRoom, "no %s worker for %s had room: every one has as many requests as it takes", leg, name)
 	case errors.Is(err, worker.ErrUnavailable):
-		return unavailable("no %s worker for %s is available: none is ready", leg, name)
+		p := unavailable("no %s worker for %s is available: none is ready", leg, name)
+		p.unready = true
+		return p
 	case errors.Is(err, worker.ErrMismatch):
 		return unavailable("no %s worker for %s that the other leg can share the request with is available: %v", leg, name, err)
 	case errors.Is(err, worker.ErrDeclined):

@@ -28,7 +28,7 @@ func inferenceRoutes() []*route {
 			endpoint: "generate", plain: true, aloneVLLM: "vLLM has no such route",
 		},
 		{
-			path: "/v1/messages", check: body.CheckMessages, prompts: body.CountOne,
+			path: messagesPath, check: body.CheckMessages, prompts: body.CountOne,
 			text: body.TextMessages, partition: body.Partition, endpoint: endpointMessages, media: body.MediaMessages,
 		},
 		{

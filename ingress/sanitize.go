@@ -2,8 +2,11 @@ package ingress
 
 import "smg/ingress/body"
 
-// responsesPath has a name of its own for the limit of an answer.
-const responsesPath = "/v1/responses"
+// Paths that have names of their own, since their answers have something to themselves.
+const (
+	messagesPath  = "/v1/messages"
+	responsesPath = "/v1/responses"
+)
 
 // oneToken makes a body for a path ask for the prompt's work alone: a single token,
 // whole. Strict engines refuse what makes no sense beside that.

@@ -45,7 +45,7 @@ func (x *exchange) sequential(rt *route, r *http.Request, p *Plan) error {
 				"start its engine with a KV connector, such as NixlConnector")
 		}
 		if h.params != nil {
-			x.rewrite = x.countsCached(p.Prefill.cached)
+			x.rewrite = x.countsCached(rt, p.Prefill.cached)
 		}
 	}
 	edits := ownFields()
@@ -147,7 +147,7 @@ func (x *exchange) prefill(rt *route, c *call, h *handoff, fields []engine.Field
 		return legProblem(c, http.StatusBadGateway, "read_failed", "the answer of prefill worker "+c.pick.Worker.URL+" broke off: "+reason(err).Error(), true)
 	}
 	c.end(worker.Success, false)
-	c.cached = cachedOf(answer)
+	c.cached = cachedFieldOf(rt.path).of(answer)
 	h.prefilled(answer, x.elapsed())
 	return nil
 }

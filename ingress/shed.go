@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"fmt"
 	"net/http"
 
 	"smg/worker"
@@ -19,13 +20,28 @@ const (
 
 // unplanned counts a plan that could not be made, if too much load is why.
 func (x *exchange) unplanned(p *problem) *problem {
-	switch p.code {
-	case codeShed:
+	switch {
+	case p.code == codeShed:
 		return x.shed(p, stageSelection)
-	case codeNoRoom:
+	case p.code == codeNoRoom:
 		return x.noRoom(p)
+	case p.unready:
+		if n := x.srv.broken(p.leg, x.query.model); n > 0 {
+			p.message = fmt.Sprintf("no %s worker for %s is available: calls to the %d that are ready have failed (circuit breaker)", p.leg, modelName(x.query.model), n)
+		}
 	}
 	return p
+}
+
+// broken counts the ready workers of a leg to which nothing is sent, since calls to them
+// failed.
+func (s *Server) broken(leg worker.Leg, model string) (n int) {
+	for _, w := range s.fleet.Workers() {
+		if w.Spec.Leg == leg && (model == "" || serves(w.Spec, model)) && w.Status() == worker.Ready && w.Record.Breaker != worker.Closed {
+			n++
+		}
+	}
+	return n
 }
 
 // overloaded looks once more at the workers of a plan, just before anything of it is

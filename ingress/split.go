@@ -16,6 +16,10 @@ import (
 	"smg/worker"
 )
 
+// maxSplit bounds how many answers a chat can have asked for one by one: as many as
+// OpenAI's API gives at most, so that no number in a body makes thousands of requests.
+const maxSplit = 128
+
 // splits says whether a chat's answers are each asked for by themselves: for engines that
 // refuse lists of rooms.
 func (x *exchange) splits(rt *route) (n int, ok bool) {
@@ -66,6 +70,9 @@ func (s *share) end(part *call, o worker.Outcome, unreached bool) {
 // two workers and at the same time, and joins them to what one request would have had.
 // The first failure ends them all.
 func (x *exchange) split(rt *route, r *http.Request, p *Plan, n int) error {
+	if n > maxSplit {
+		return gatewayProblem(http.StatusBadRequest, "invalid_request", `"n" must be between 1 and %d: each answer is a request of its own (--pd-n-mode split)`, maxSplit)
+	}
 	fields := upstreamFields(nil, r.Header)
 	rooms := x.srv.rooms.Draw(n)
 	legs := x.newLegs(func() { x.srv.rooms.Release(rooms) })

@@ -130,3 +130,16 @@ func TestSplitAnswers(t *testing.T) {
 		})
 	}
 }
+
+// TestSplitBound: no number in a body makes thousands of requests.
+func TestSplitBound(t *testing.T) {
+	d := startPD(t, simhttp.SGLang, withConfig(func(c *Config) { c.PD.SplitAnswers = true }))
+	for n, want := range map[int]int{128: http.StatusOK, 129: http.StatusBadRequest, 1_000_000: http.StatusBadRequest} {
+		body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"hi"}],"n":%d,"max_tokens":1}`, n)
+		status, _, answer := d.asks(t, chatPath, body)
+		if status != want || want != http.StatusOK && !strings.Contains(answer, "between 1 and 128") {
+			t.Errorf("n %d: status %d: %.200s", n, status, answer)
+		}
+	}
+	d.quiet(t)
+}

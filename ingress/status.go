@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -36,6 +37,7 @@ type legCard struct {
 	MaxRooms  *int           `json:"max_rooms_per_worker,omitempty"` // where workers are bounded; 0 is as many as each one reports
 	Healthy   int            `json:"healthy_workers"`
 	Total     int            `json:"total_workers"`
+	Broken    int            `json:"open_breakers"` // of the healthy ones, to which nothing is sent
 	Selectors []selectorCard `json:"selectors"`
 }
 
@@ -66,8 +68,11 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 			if m.Spec.Leg == l.Leg {
 				c.Total++
 				c.note(m.Spec)
-				if m.Status() == worker.Ready {
+				if m.Status() == worker.Ready && m.Spec.Conflict == "" {
 					c.Healthy++
+					if m.Record.Breaker == worker.Open {
+						c.Broken++
+					}
 				}
 			}
 		}
@@ -82,7 +87,7 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 // note adds how a worker is spoken to, and how it hands over to other legs, and why it is never chosen.
 func (c *legCard) note(s *worker.Spec) {
 	if s.Runtime != "" {
-		class := worker.Class{Runtime: s.Runtime, Connector: s.Class().Connector}.String()
+		class := worker.Class{Runtime: s.Runtime, Connector: cmp.Or(s.KVConnector, s.Class().Connector)}.String()
 		if s.Leg == worker.Regular { // which hands nothing over
 			class = string(s.Runtime)
 		}

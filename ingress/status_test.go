@@ -29,14 +29,16 @@ func TestStatus(t *testing.T) {
 		g.fleet.workers[i].Spec.Leg = leg
 	}
 	g.fleet.workers[2].Record.Status = worker.NotReady
+	g.fleet.workers[1].Record.Breaker = worker.Open
+	g.fleet.workers[2].Record.Breaker = worker.Open // is not ready anyway
 	for i, runtime := range []worker.Runtime{worker.VLLM, worker.VLLM, worker.SGLang} {
 		g.fleet.workers[i].Spec.Runtime = runtime
 	}
-	g.fleet.workers[1].Spec.KVConnector = worker.MooncakeConnector
+	g.fleet.workers[1].Spec.KVConnector = worker.MooncakeFound
 	g.fleet.workers[2].Spec.Conflict = "two of a kind"
-	const legs = `"legs":[{"leg":"prefill","policy":"cache_aware","protocols":["vllm with NixlConnector"],"degraded":false,"leases":2,"waiting_requests":0,"healthy_workers":1,"total_workers":1,` +
+	const legs = `"legs":[{"leg":"prefill","policy":"cache_aware","protocols":["vllm with NixlConnector"],"degraded":false,"leases":2,"waiting_requests":0,"healthy_workers":1,"total_workers":1,"open_breakers":0,` +
 		`"selectors":[{"id":"9223372036854775809","local":true,"excluded":false},{"id":"9223372036854775810","local":false,"excluded":true}]},` +
-		`{"leg":"decode","protocols":["sglang","vllm with MooncakeConnector"],"conflicts":["http://d:2: two of a kind"],"degraded":true,"leases":0,"waiting_requests":5,"max_rooms_per_worker":0,"healthy_workers":1,"total_workers":2,"selectors":[]}]}`
+		`{"leg":"decode","protocols":["sglang","vllm with MooncakeConnector (found)"],"conflicts":["http://d:2: two of a kind"],"degraded":true,"leases":0,"waiting_requests":5,"max_rooms_per_worker":0,"healthy_workers":1,"total_workers":2,"open_breakers":1,"selectors":[]}]}`
 	for _, tt := range []struct {
 		name            string
 		ready, draining bool

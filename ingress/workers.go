@@ -46,6 +46,7 @@ type workerCard struct {
 	Epoch           uint64            `json:"epoch,omitempty"`
 	Healthy         bool              `json:"is_healthy"`
 	Status          string            `json:"status"`
+	Breaker         string            `json:"circuit_breaker,omitempty"` // open or half_open: little or nothing is sent
 	Load            int               `json:"load"`
 	HTTP2           bool              `json:"http2"`
 	EngineLoad      *engineLoadCard   `json:"engine_load,omitempty"`
@@ -129,6 +130,9 @@ func card(m *worker.Worker, active int) workerCard {
 		DPSize: s.DPSize, PairGroup: s.Labels[worker.GroupLabel], Epoch: m.Record.Epoch,
 		Healthy: m.Status() == worker.Ready, Status: m.Status().String(), Load: active,
 		LoadInterval: s.LoadInterval.Seconds(),
+	}
+	if m.Record.Breaker != worker.Closed {
+		c.Breaker = m.Record.Breaker.String()
 	}
 	if s.Overload != (worker.OverloadLimits{}) {
 		c.Overload = &overloadCard{s.Overload.Waiting, s.Overload.TokenUsage}

@@ -19,12 +19,14 @@ func (r *Registry) bound(l *Load) int64 {
 	return l.window.Load()
 }
 
-// told notes a worker's last report, nil for none. How much it runs at a time is known
-// beyond that: a poll that fails is no reason to flood it.
-func (l *Load) told(r *Report) {
+// told notes the last report of a worker's process of an epoch, nil for none. How much it
+// runs at a time is known beyond that: a poll that fails, or that learns less since it had
+// to ask another way, is no reason to flood it. The registry's lock is held.
+func (l *Load) told(r *Report, epoch uint64) {
 	l.report.Store(r)
-	if r != nil {
+	if r != nil && (r.MaxRunning > 0 || epoch != l.windowOf) {
 		l.window.Store(r.MaxRunning)
+		l.windowOf = epoch
 	}
 }
 

@@ -93,6 +93,20 @@ func TestBound(t *testing.T) {
 			reports(r, specs[0], 3, -1)
 			return []string{taker(r, 1, 0), taker(r, 2, 0), taker(r, 3, 0)}
 		}, []string{"0", "1", "full"}},
+		{"a poll that learns less opens no door", 0, func(r *Registry, _ *Fold, specs []*Spec) []string {
+			reports(r, specs[0], 2, 1)
+			reports(r, specs[1], 2, 1)
+			reports(r, specs[0], 3, 0)
+			return []string{taker(r, 1, 0), taker(r, 2, 0), taker(r, 3, 0)}
+		}, []string{"0", "1", "full"}},
+		{"another process that says nothing of it", 0, func(r *Registry, _ *Fold, specs []*Spec) []string {
+			reports(r, specs[0], 2, 1)
+			reports(r, specs[1], 2, 1)
+			rec := readyAt(specs[0].ID, 3)
+			rec.Epoch, rec.Report = 9, &Report{PolledAt: at(3), GoodFor: time.Second}
+			r.Install(rec)
+			return []string{taker(r, 1, 0), taker(r, 2, 0), taker(r, 3, 0), taker(r, 4, 0)}
+		}, []string{"0", "0", "0", "0"}},
 		{"one that was tried is no room", 1, func(r *Registry, _ *Fold, specs []*Spec) []string {
 			return []string{taker(r, 1, 0, specs[0].ID), taker(r, 2, 0, specs[0].ID), taker(r, 3, 0)}
 		}, []string{"1", "full", "0"}},

@@ -6,14 +6,15 @@ import "sync/atomic"
 // it, and its last report. The counts' one writer is the [Fold]; reads are atomic and need no lock. It belongs
 // to the worker's id, so it outlives a replacement under the same URL.
 type Load struct {
-	active atomic.Int64
-	extra  atomic.Int64 // units of calls beyond one each
-	credit atomic.Int64
-	sent   atomic.Int64
-	keys   atomic.Int64
-	probes atomic.Int64
-	report atomic.Pointer[Report] // the last one, nil for none; written by the Registry
-	window atomic.Int64           // sequences that it runs at a time, as it has said, 0 if it has not
+	active   atomic.Int64
+	extra    atomic.Int64 // units of calls beyond one each
+	credit   atomic.Int64
+	sent     atomic.Int64
+	keys     atomic.Int64
+	probes   atomic.Int64
+	report   atomic.Pointer[Report] // the last one, nil for none; written by the Registry
+	window   atomic.Int64           // sequences that it runs at a time, as it has said, 0 if it has not
+	windowOf uint64                 // the epoch that has said so
 
 	// The rest is guarded by Fold.mu.
 	id      ID

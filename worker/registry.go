@@ -73,7 +73,7 @@ func (r *Registry) Put(specs ...*Spec) {
 			w.Record, w.Load = old.now.Record, old.now.Load
 		} else {
 			w.Record, w.Load = r.early[s.ID], r.fold.Load(s.ID)
-			w.Load.told(w.Record.Report)
+			w.Load.told(w.Record.Report, w.Record.Epoch)
 			delete(r.early, s.ID)
 		}
 		if old == nil || old.now.Spec.RegisteredAt.Equal(s.RegisteredAt) { // else its process is not yet heard of
@@ -101,7 +101,7 @@ func (r *Registry) Remove(id ID) {
 	if old == nil {
 		return
 	}
-	old.now.Load.told(nil)
+	old.now.Load.told(nil, 0)
 	r.hold(id, nil)
 	r.apply([]change{{old, nil}})
 	r.fold.Release(id)
@@ -171,7 +171,7 @@ func (r *Registry) turn(c *cell, rec Record) {
 	r.count(w, 1)
 	c.know(w)
 	if old.Record.Report != rec.Report {
-		w.Load.told(rec.Report)
+		w.Load.told(rec.Report, rec.Epoch)
 		for _, p := range c.pools {
 			p.expect(rec.Report)
 		}

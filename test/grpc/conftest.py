@@ -1,10 +1,12 @@
-"""Our messages and those that are published, for the tests of this folder."""
+"""Our messages and those that are published, and simulated engines, for the tests of this folder."""
 
 from __future__ import annotations
 
 import pathlib
+import re
 import subprocess
 
+import grpc
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool
 
@@ -40,3 +42,40 @@ def theirs() -> descriptor_pool.DescriptorPool:
     from smg_grpc_proto.generated import common_pb2  # noqa: F401
 
     return descriptor_pool.Default()
+
+
+class Sim:
+    """A simulated engine that speaks gRPC, seen through the published stubs."""
+
+    def __init__(self, kind: str, address: str):
+        from smg_grpc_proto import sglang_scheduler_pb2 as sglang
+        from smg_grpc_proto import sglang_scheduler_pb2_grpc as sglang_grpc
+        from smg_grpc_proto import vllm_engine_pb2 as vllm
+        from smg_grpc_proto import vllm_engine_pb2_grpc as vllm_grpc
+
+        self.kind, self.channel = kind, grpc.insecure_channel(address)
+        self.pb = sglang if kind == "sglang" else vllm
+        self.stub = sglang_grpc.SglangSchedulerStub(self.channel) if kind == "sglang" else vllm_grpc.VllmEngineStub(self.channel)
+
+    def request(self, rid: str, tokens: list[int], limit: int, stream: bool, **more):
+        length = "max_new_tokens" if self.kind == "sglang" else "max_tokens"
+        sampling = self.pb.SamplingParams(temperature=0, top_p=1, repetition_penalty=1, n=1, skip_special_tokens=True, **{length: limit})
+        return self.pb.GenerateRequest(
+            request_id=rid, tokenized=self.pb.TokenizedInput(input_ids=tokens), sampling_params=sampling, stream=stream, **more
+        )
+
+
+@pytest.fixture(scope="session", params=["sglang", "vllm"])
+def sim(request):
+    command = [ROOT / "bin" / "smg-sim", "--port", "0", "--grpc-mode", "--kv-events", "--engine", request.param, "--time-scale", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            line = process.stderr.readline()
+            found = re.search(r"listening on grpc://(\S+)", line)
+            assert found, line
+            engine = Sim(request.param, found[1])
+            grpc.channel_ready_future(engine.channel).result(timeout=10)
+            yield engine
+            engine.channel.close()
+        finally:
+            process.terminate()

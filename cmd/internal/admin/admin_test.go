@@ -72,7 +72,7 @@ func run(people bool, env map[string]string, args ...string) (out, report string
 }
 
 const (
-	two = `200 {"workers":[{"id":"i1","url":"http://w1:8000","model_id":"llama","worker_type":"prefill","status":"ready","load":3},` +
+	two = `200 {"workers":[{"id":"i1","url":"http://w1:8000","model_id":"llama","worker_type":"prefill","status":"ready","circuit_breaker":"open","load":3},` +
 		`{"id":"i2","url":"http://w2:8000","worker_type":"prefill","status":"not_ready","load":0,"conflict":"port\ttaken"}],"total":2}`
 	none  = `200 {"workers":[],"total":0,"stats":{}}`
 	state = `200 {"status":"ready","bus_connected":true,"healthy_workers":1,"total_workers":2,"legs":[` +
@@ -96,7 +96,7 @@ func TestOutput(t *testing.T) {
 			name: "list, for people", answers: map[string][]string{"GET /workers": {two}}, args: "workers", people: true,
 			want: `
 URL              LEG       MODEL   STATUS                   IN FLIGHT   ID
-http://w1:8000   prefill   llama   ready                    3           i1
+http://w1:8000   prefill   llama   ready, breaker open      3           i1
 http://w2:8000   prefill   -       not_ready (port taken)   0           i2
 2 workers, 1 ready
 `,
@@ -105,7 +105,7 @@ http://w2:8000   prefill   -       not_ready (port taken)   0           i2
 			name: "list, piped", answers: map[string][]string{"GET /workers?model=a%26b": {two}}, args: "workers ls --model a&b",
 			want: `
 URL	LEG	MODEL	STATUS	IN FLIGHT	ID
-http://w1:8000	prefill	llama	ready	3	i1
+http://w1:8000	prefill	llama	ready, breaker open	3	i1
 http://w2:8000	prefill	-	not_ready (port taken)	0	i2
 `,
 		},
@@ -158,7 +158,7 @@ URL   draining   0 of 0          not connected to NATS
 LEG   POLICY   PROTOCOL   SELECTORS   WORKERS READY   IN FLIGHT   WAITING   SELECTIONS
 
 URL              LEG       MODEL   STATUS                   IN FLIGHT
-http://w1:8000   prefill   llama   ready                    3
+http://w1:8000   prefill   llama   ready, breaker open      3
 http://w2:8000   prefill   -       not_ready (port taken)   0
 2 workers, 1 ready
 `,

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"smg/cmd/internal/terminal"
+	"smg/worker"
 )
 
 // shown is what is looked at of a worker as the API shows it.
@@ -19,6 +20,7 @@ type shown struct {
 	Model    string `json:"model_id"`
 	Leg      string `json:"worker_type"`
 	Status   string `json:"status"`
+	Breaker  string `json:"circuit_breaker"`
 	Load     int    `json:"load"`
 	Conflict string `json:"conflict"`
 	Job      *struct {
@@ -66,6 +68,9 @@ func (p *program) workers(all []shown, ids bool) error {
 			ready++
 		}
 		status := w.Status
+		if w.Breaker == worker.Open.String() {
+			status += ", breaker open"
+		}
 		if w.Conflict != "" {
 			status += " (" + w.Conflict + ")"
 		}
