@@ -97,8 +97,8 @@ func appendEvent(dst, event, data, changed []byte) []byte {
 	if bytes.Equal(data, changed) {
 		return append(dst, event...)
 	}
-	if i := bytes.Index(event, data); i >= 0 {
-		return append(append(append(dst, event[:i]...), changed...), event[i+len(data):]...)
+	if before, after, ok := bytes.Cut(event, data); ok {
+		return append(append(append(dst, before...), changed...), after...)
 	}
 	if !bytes.HasPrefix(event, []byte("data:")) {
 		return append(dst, event...)
