@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -151,17 +152,11 @@ func defaults(scope Scope) *Serve {
 	return s
 }
 
-// Validate reports every fault of l, one error each, named by flag. rule judges
-// worker URLs.
-func (l *Launch) Validate(rule URLRule) error {
-	c := &checker{}
-	l.check(c, rule, l.headcount())
-	return c.faults.ErrorOrNil()
-}
-
-// checker gathers faults. prefix is what the flags of the gateway carry.
+// checker gathers faults. prefix is what the flags of the gateway carry, given what was
+// said, on the command line or by variables.
 type checker struct {
 	prefix string
+	given  []given
 	faults *multierror.Error
 }
 
@@ -172,15 +167,26 @@ func (c *checker) add(name, value, hint, format string, args ...any) {
 
 // addAs is add for a flag that is never prefixed.
 func (c *checker) addAs(flag, value, hint, format string, args ...any) {
-	if value == "" {
-		value = "''"
+	c.addWhere(c.as(flag, value), hint, format, args...)
+}
+
+func (c *checker) addWhere(where, hint, format string, args ...any) {
+	c.faults = multierror.Append(c.faults, &Fault{What: fmt.Sprintf(format, args...), Where: where, Hint: hint, Code: ExitFailure})
+}
+
+// as is a flag, with its dashes, and its value as whoever gave them finds them again: a
+// variable, where one has set the flag. It hides what a variable keeps secret.
+func (c *checker) as(flag, value string) string {
+	for _, g := range c.given {
+		if g.name != strings.TrimPrefix(flag, "--") || strings.HasPrefix(g.where, "-") {
+			continue
+		}
+		if variable, _, shown := strings.Cut(g.where, "="); shown {
+			return variable + "=" + value
+		}
+		return g.where
 	}
-	c.faults = multierror.Append(c.faults, &Fault{
-		What:  fmt.Sprintf(format, args...),
-		Where: flag + " " + value,
-		Hint:  hint,
-		Code:  ExitFailure,
-	})
+	return flag + " " + cmp.Or(value, "''")
 }
 
 func (l *Launch) check(c *checker, rule URLRule, n headcount) {

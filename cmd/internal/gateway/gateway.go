@@ -60,6 +60,11 @@ type Server interface {
 // cannot be written. The workers of cmd may
 // still change until Run.
 func Bind(cmd *flags.Command, con terminal.Console) (*Gateway, error) {
+	g, err := bind(cmd, con)
+	return g, cmd.Sourced(err)
+}
+
+func bind(cmd *flags.Command, con terminal.Console) (*Gateway, error) {
 	cfg := cmd.Launch
 	prefix := ""
 	if cmd.Verb == flags.RunServe {
