@@ -116,19 +116,29 @@ type Command struct {
 // Validate reports every fault of the configuration, one error each, as exit code 1.
 // rule judges worker URLs.
 func (c *Command) Validate(rule URLRule) error {
-	check := &checker{given: c.given.flags}
+	check := &checker{given: c.given.flags, prefix: c.Prefix()}
 	switch c.Verb {
 	case RunLaunch, RunCheck, RunIngress:
 		c.Launch.check(check, rule, c.Launch.headcount())
 	case RunSelector:
 		c.Launch.checkSelector(check, c.child)
 	case RunServe:
-		check.prefix = routerPrefix
 		c.Serve.checkServe(check, rule)
 	case RunReplay:
 		c.Replay.check(check, c.Launch)
 	}
+	if check.faults != nil {
+		check.faults.ErrorFormat = inOneLine
+	}
 	return check.faults.ErrorOrNil()
+}
+
+// Prefix is what the flags of the gateway carry behind their dashes.
+func (c *Command) Prefix() string {
+	if c.Verb == RunServe {
+		return routerPrefix
+	}
+	return ""
 }
 
 // Sourced has the faults of err that name a flag of c name its variable instead, where one

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -228,9 +230,7 @@ func (l *Launch) checkCommon(c *checker) {
 }
 
 func (l *Launch) checkAddresses(c *checker) {
-	if l.Host == "" {
-		c.addAs("--host", "", "write 0.0.0.0 for all addresses, 127.0.0.1 for this machine alone", "an address is needed")
-	}
+	c.checkHost("--host", "--port", l.Host)
 	if l.Port == 0 {
 		c.addAs("--port", "0", "give a port from 1 to 65535", "a stable port is required")
 	}
@@ -239,14 +239,41 @@ func (l *Launch) checkAddresses(c *checker) {
 }
 
 func (l *Launch) checkPrometheusHost(c *checker) {
-	if l.PrometheusHost == "" {
-		c.add("prometheus-host", "", "write 0.0.0.0 for all addresses, 127.0.0.1 for this machine alone", "an address is needed")
+	c.checkHost("--"+c.prefix+"prometheus-host", "--"+c.prefix+"prometheus-port", l.PrometheusHost)
+}
+
+// checkHost refuses what is no address alone. portFlag is where its port is given.
+func (c *checker) checkHost(flag, portFlag, host string) {
+	if host == "" {
+		c.addAs(flag, "", "write 0.0.0.0 for all addresses, 127.0.0.1 for this machine alone", "an address is needed")
+		return
 	}
+	if _, err := netip.ParseAddr(host); err == nil || !strings.ContainsAny(host, ":/[]") {
+		return
+	}
+	rest := host
+	if _, after, ok := strings.Cut(host, "://"); ok {
+		rest = after
+	}
+	rest, _, _ = strings.Cut(rest, "/")
+	if alone, port, err := net.SplitHostPort(rest); err == nil && alone != "" && port != "" {
+		c.addAs(flag, redact(host), "write "+flag+" "+alone+" "+portFlag+" "+port, "an address alone is needed, without a port")
+		return
+	}
+	c.addAs(flag, redact(host), "write an address of this machine, such as 127.0.0.1 or ::1", "not an address or a host name")
 }
 
 // checkURL judges one worker of the flag name, which shows value. seen are the
 // workers before it.
 func (c *checker) checkURL(name, raw, value string, rule URLRule, seen map[string]bool) {
+	if all := strings.Split(redact(raw), ","); len(urlList(raw)) > 1 {
+		hint := "write blanks between them: --" + c.prefix + name + " " + strings.Join(all, " ")
+		if name != "worker-urls" {
+			hint = "write --" + c.prefix + name + " in front of each"
+		}
+		c.add(name, value, hint, "these are %d URLs in one argument", len(all))
+		return
+	}
 	canonical, err := rule(raw)
 	if err != nil {
 		what, hint := err.Error(), ""
@@ -290,8 +317,15 @@ func (c *checker) checkPositive(name string, value int64) {
 	}
 }
 
-// redact hides the user name and password of a URL.
+// redact hides the user name and password of a URL, and of each where there are several
+// with commas between them.
 func redact(raw string) string {
+	if all := urlList(raw); len(all) > 1 {
+		for i := range all {
+			all[i] = redact(all[i])
+		}
+		return strings.Join(all, ",")
+	}
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok {
 		scheme, rest = "", raw
@@ -308,6 +342,19 @@ func redact(raw string) string {
 		out += "/" + path
 	}
 	return out
+}
+
+// urlList takes apart what stands before and behind commas, if a scheme follows the comma.
+func urlList(raw string) []string {
+	var all []string
+	for part := range strings.SplitSeq(raw, ",") {
+		if len(all) > 0 && !strings.Contains(part, "://") {
+			all[len(all)-1] += "," + part
+			continue
+		}
+		all = append(all, part)
+	}
+	return all
 }
 
 func nameRune(r rune) bool {

@@ -79,9 +79,7 @@ func (s *Serve) reservedPorts() []int {
 // checkServe reports every fault of s.
 func (s *Serve) checkServe(c *checker, rule URLRule) {
 	s.check(c, rule, s.headcount())
-	if s.Engines.Host == "" {
-		c.addAs("--worker-host", "", "write 127.0.0.1", "an address is needed")
-	}
+	c.checkHost("--worker-host", "--worker-base-port", s.Engines.Host)
 	if err := s.Engines.CheckGPUs(); err != nil {
 		c.faults = multierror.Append(c.faults, launchFault(err, ExitFailure))
 	}

@@ -22,7 +22,7 @@ import (
 
 // Main runs the selector command until a signal comes and returns the exit code.
 func Main(cmd *flags.Command) int {
-	con, err := terminal.NewConsole(cmd.Launch)
+	con, err := terminal.NewConsole(cmd)
 	if err != nil {
 		return con.Fail(err)
 	}
