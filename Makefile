@@ -62,7 +62,7 @@ fmt: ## format all Go code
 
 .PHONY: clean
 clean: ## remove what the other targets made here; the caches of Go and pip stay
-	rm -rf bin dist .venv-python .venv-real .venv-clients .venv-vllm
+	rm -rf bin dist .venv-python .venv-real .venv-clients .venv-grpc .venv-vllm .venv-tokenizer .venv-templates
 
 ##@ Test
 
@@ -127,6 +127,31 @@ test-clients-go: build ## the OpenAI client for Go and HTTP/2 of net/http; compi
 test-vllm: build .venv-vllm/.done ## a real vLLM on the CPU behind the gateway, prefill/decode with NIXL too; 3 GB of downloads, not part of CI
 	.venv-vllm/bin/python -B -m pytest -q -rs test/vllm
 
+.PHONY: tokenizer-diff
+tokenizer-diff: .venv-tokenizer/.done ## token ids and texts against the tokenizers package on random texts; SEED=7 SCALE=20, not part of CI
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+		RUST_BACKTRACE=0 .venv-tokenizer/bin/python -B test/tokenizer/record.py "$$dir" $(or $(SEED),$$(date +%s)) $(or $(SCALE),10) 2>/dev/null && \
+		$(GO) test ./tokenizer -count=1 -run Reference -recorded "$$dir"
+
+.PHONY: tokenizer-record
+tokenizer-record: .venv-tokenizer/.done ## record the tokenizers, texts and Unicode tables of tokenizer/ anew from the tokenizers package
+	.venv-tokenizer/bin/python -B test/tokenizer/tables.py tokenizer/ucd/tables.bin
+	RUST_BACKTRACE=0 .venv-tokenizer/bin/python -B test/tokenizer/record.py tokenizer/testdata 2>/dev/null
+
+.PHONY: templates-diff
+templates-diff: .venv-templates/.done ## chat templates, and small ones by chance, against the jinja2 package; SEED=7 COUNT=6000, not part of CI
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && \
+		.venv-templates/bin/python -B test/templates/record.py "$$dir" $(or $(SEED),$$(date +%s)) $(or $(filter-out 5,$(COUNT)),6000) && \
+		$(GO) test ./tokenizer/jinja ./tokenizer/chattemplate -count=1 -run Reference -recorded "$$dir"
+
+.PHONY: templates-record
+templates-record: .venv-templates/.done ## record what the jinja2 package makes of the templates in tokenizer/ anew
+	.venv-templates/bin/python -B test/templates/record.py
+
+.PHONY: test-grpc
+test-grpc: build .venv-grpc/.done ## our gRPC messages against the published ones, and what is published against simulated engines; not part of CI
+	.venv-grpc/bin/python -B -m pytest -q -rs test/grpc
+
 .PHONY: engine-help
 engine-help: ## record the help of the engines that are installed here (test/engines/record.sh), and fail where it differs
 	PYTHON="$(PYTHON)" sh test/engines/record.sh
@@ -145,6 +170,24 @@ engine-help: ## record the help of the engines that are installed here (test/eng
 	rm -rf .venv-clients
 	$(PYTHON) -m venv .venv-clients
 	.venv-clients/bin/python -m pip install --quiet --no-compile --require-hashes --no-deps -r test/clients/requirements.txt
+	touch $@
+
+.venv-tokenizer/.done: test/tokenizer/requirements.txt
+	rm -rf .venv-tokenizer
+	$(PYTHON) -m venv .venv-tokenizer
+	.venv-tokenizer/bin/python -m pip install --quiet --no-compile --require-hashes --no-deps -r test/tokenizer/requirements.txt
+	touch $@
+
+.venv-templates/.done: test/templates/requirements.txt
+	rm -rf .venv-templates
+	$(PYTHON) -m venv .venv-templates
+	.venv-templates/bin/python -m pip install --quiet --no-compile --require-hashes --no-deps -r test/templates/requirements.txt
+	touch $@
+
+.venv-grpc/.done: test/grpc/requirements.txt
+	rm -rf .venv-grpc
+	$(PYTHON) -m venv .venv-grpc
+	.venv-grpc/bin/python -m pip install --quiet --no-compile --require-hashes --no-deps -r test/grpc/requirements.txt
 	touch $@
 
 .venv-vllm/.done: test/vllm/requirements.txt test/vllm/setup.sh test/vllm/make_model.py
@@ -186,10 +229,11 @@ PROTOS = $(shell find wire engine -name '*.proto' 2>/dev/null)
 
 .PHONY: proto-check
 proto-check: ## generated code is that of the .proto files
-	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && for proto in $(PROTOS); do \
-		cp "$$proto" "$$dir/" && $(GO) -C tools run ./protogen "$$dir/$$(basename $$proto)" && \
-		diff -u -I '^// .*protoc  ' "$${proto%.proto}.pb.go" "$$dir/$$(basename $${proto%.proto}).pb.go" || \
-		{ echo "error: $${proto%.proto}.pb.go is old; run make proto" >&2; exit 1; }; \
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cp go.mod "$$dir/" && \
+	for proto in $(PROTOS); do mkdir -p "$$dir/$$(dirname $$proto)" && cp "$$proto" "$$dir/$$proto"; done && \
+	$(GO) -C tools run ./protogen $(PROTOS:%=$$dir/%) && \
+	for made in $$(cd "$$dir" && find . -name '*.pb.go'); do \
+		diff -u -I '^// .*protoc  ' "$$made" "$$dir/$$made" || { echo "error: $$made is old; run make proto" >&2; exit 1; }; \
 	done
 
 .PHONY: vuln

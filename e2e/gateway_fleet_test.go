@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -21,6 +22,8 @@ func TestGatewayFleet(t *testing.T) {
 		"37_failed_workers_are_gone": failedWorkersAreGone,
 		"37_probes_decide":           probesDecide,
 		"38_no_probes":               noProbes,
+		"8_http_pool":                ownPool,
+		"8_resilience":               ownBreaker,
 	})
 }
 
@@ -145,6 +148,94 @@ func failedWorkersAreGone(t *testing.T, topology ...string) {
 	if by := g.routed(4); by[engines[0].URL] != 4 {
 		t.Errorf("the one that is left: %v", by)
 	}
+	g.stop(0)
+}
+
+// ownPool has a worker whose requests may take a second, until it is replaced by one
+// whose requests may take as long as any.
+func ownPool(t *testing.T, topology ...string) {
+	e := simtest.Start(t, simtest.Config())
+	g := inFront(t, append(topology, "--disable-retries")...)
+	a := do(t, http.MethodPost, g.url+"/workers", fmt.Sprintf(`{"url":%q,"http_pool":{"timeout_secs":1,"pool_max_idle_per_host":0,"http2":true}}`, e.URL))
+	if a.status != http.StatusAccepted || !strings.Contains(a.body, "not applied yet: http_pool.http2") {
+		t.Errorf("%d %s, want it to say what is not applied", a.status, a.body)
+	}
+	await(t, "the worker", func() bool { w, _ := g.worker(e.URL); return w.Healthy })
+	await(t, "an answer of it", func() bool { return g.answersWithin(e.URL, 3) })
+	conns := func() int {
+		records, err := e.Records(t.Context(), chatPath)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := map[int]bool{}
+		for _, r := range records {
+			seen[r.Conn] = true
+		}
+		return len(seen)
+	}
+	serves := func(rules ...simctl.Rule) {
+		if err := errors.Join(e.Reset(t.Context()), e.SetFaults(t.Context(), simctl.Faults{Record: true, Rules: rules})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	serves()
+	for range 4 {
+		askChat(t, g.url)
+	}
+	if n := conns(); n != 4 {
+		t.Errorf("%d connections for four requests, want one each", n)
+	}
+	slow := simctl.Rule{Match: simctl.Match{Path: chatPath}, Delay: simctl.Duration(2 * time.Second)}
+	serves(slow)
+	late := do(t, http.MethodPost, g.url+chatPath, chat)
+	late.fails(t, http.StatusInternalServerError, "call_upstream_request_error")
+	if !strings.Contains(late.body, "within 1s") {
+		t.Errorf("%s does not say what was too long", late.body)
+	}
+	if a := do(t, http.MethodPut, g.url+"/workers/"+e.URL, fmt.Sprintf(`{"url":%q,"labels":{"made":"anew"}}`, e.URL)); a.status != http.StatusAccepted {
+		t.Fatalf("PUT: %d %s", a.status, a.body)
+	}
+	await(t, "the worker anew", func() bool { w, _ := g.worker(e.URL); return w.Labels["made"] == "anew" && w.Job == nil })
+	serves(slow)
+	await(t, "an answer that takes 2 s", func() bool { return do(t, http.MethodPost, g.url+chatPath, chat).status == http.StatusOK })
+	serves()
+	for range 4 {
+		askChat(t, g.url)
+	}
+	if n := conns(); n != 1 {
+		t.Errorf("%d connections for four requests, want one that is kept", n)
+	}
+	g.stop(0)
+}
+
+// ownBreaker has a worker whose own rules say what counts as a failure.
+func ownBreaker(t *testing.T, topology ...string) {
+	e := simtest.Start(t, simtest.Config())
+	g := inFront(t, append(topology, "--disable-retries")...)
+	g.added(e.URL, `,"resilience":{"cb_failure_threshold":2,"cb_timeout_secs":600,"retryable_status_codes":[422]}`)
+	state := func() float64 { return gauges(t, g.metrics, "smg_worker_cb_state")[fmt.Sprintf("{worker=%q}", e.URL)] }
+	failures := func() float64 {
+		return gauges(t, g.metrics, "smg_worker_cb_outcomes_total")[fmt.Sprintf(`{outcome="failure",worker=%q}`, e.URL)]
+	}
+	answers := func(status int) {
+		t.Helper()
+		if err := e.SetRules(t.Context(), simctl.Rule{Match: simctl.Match{Path: chatPath}, Status: status}); err != nil {
+			t.Fatal(err)
+		}
+		if a := do(t, http.MethodPost, g.url+chatPath, chat); a.status != status {
+			t.Errorf("%d %s, want %d", a.status, a.body, status)
+		}
+	}
+	for range 3 {
+		answers(http.StatusInternalServerError) // which is none by its rules
+	}
+	answers(http.StatusUnprocessableEntity)
+	await(t, "a failure to be counted", func() bool { return failures() == 1 })
+	if got := state(); got != 0 {
+		t.Errorf("one failure of two has put its breaker into state %v", got)
+	}
+	answers(http.StatusUnprocessableEntity)
+	await(t, "its breaker to open", func() bool { return state() == 1 })
 	g.stop(0)
 }
 

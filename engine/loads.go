@@ -6,6 +6,7 @@ import "math"
 const (
 	SourceLoads   = "loads"   // GET /v1/loads
 	SourceMetrics = "metrics" // GET /metrics
+	SourceGRPC    = "grpc"    // GetLoads
 )
 
 // Loads is what an engine says about its load at one moment, rank by rank of its
@@ -13,7 +14,7 @@ const (
 // number that is not finite, is negative or beyond belief. Missing is never 0. It
 // is a value: nobody changes what its pointers point to.
 type Loads struct {
-	Source string // SourceLoads or SourceMetrics
+	Source string // SourceLoads, SourceMetrics or SourceGRPC
 	Ranks  []RankLoad
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // Response is the answer of an engine: its head, and a body to be read. One
-// goroutine uses it at a time. Whoever got it from [Client.Send] closes it.
+// goroutine uses it at a time. Whoever got it from [Client.Send] or [ResponseOf] closes it.
 type Response struct {
 	Status int    // 200…999; interim answers are skipped
 	Reason string // as sent, may be empty
@@ -20,7 +20,8 @@ type Response struct {
 	// Resent: the request went out twice, see [Client.Send].
 	Resent bool
 
-	cn      *conn // nil once closed
+	other   *elsewhere // where the body comes from, nil for an answer over HTTP
+	cn      *conn      // nil once closed
 	body    body
 	err     error // sticky
 	persist bool
@@ -55,6 +56,9 @@ func (r *Response) Get(name string) string {
 // Other errors are [*Error] of kind ErrBroken, ErrProtocol or ErrCanceled,
 // and stay.
 func (r *Response) Next() ([]byte, error) {
+	if r.other != nil {
+		return r.other.next()
+	}
 	if err := r.usable(); err != nil {
 		return nil, err
 	}
@@ -65,6 +69,10 @@ func (r *Response) Next() ([]byte, error) {
 // Await waits for a byte of the body, or for its end, and takes nothing of it. What
 // was wrong is what the next read returns.
 func (r *Response) Await() {
+	if r.other != nil {
+		r.other.take()
+		return
+	}
 	if r.usable() == nil {
 		_, err := r.body.wait()
 		_ = r.keep(err) // it lasts
@@ -74,6 +82,9 @@ func (r *Response) Await() {
 // Read implements [io.Reader], with the errors of Next. It returns as soon as
 // it has a byte, and takes along what is there.
 func (r *Response) Read(p []byte) (int, error) {
+	if r.other != nil {
+		return r.other.read(p)
+	}
 	if err := r.usable(); err != nil {
 		return 0, err
 	}
@@ -84,6 +95,9 @@ func (r *Response) Read(p []byte) (int, error) {
 // Buffered returns how many bytes of the body can be read at least without
 // waiting. With 0 the next read may wait: time to flush what was relayed.
 func (r *Response) Buffered() int {
+	if r.other != nil {
+		return r.other.buffered()
+	}
 	if r.cn == nil || r.err != nil {
 		return 0
 	}
@@ -92,7 +106,12 @@ func (r *Response) Buffered() int {
 
 // Ended says that the whole body has been handed out: the next read returns
 // io.EOF without waiting.
-func (r *Response) Ended() bool { return r.body.ended() }
+func (r *Response) Ended() bool {
+	if r.other != nil {
+		return r.other.ended()
+	}
+	return r.body.ended()
+}
 
 // Sent says that the request has gone out whole: its body is the caller's again, unless
 // it is to be sent once more, which no answer asks for.
@@ -105,6 +124,10 @@ func (r *Response) Sent() bool {
 // it and the context has not ended; otherwise it is closed. A second Close
 // does nothing. It returns nil.
 func (r *Response) Close() error {
+	if r.other != nil {
+		r.other.close()
+		return nil
+	}
 	cn := r.cn
 	if cn == nil {
 		return nil

@@ -95,3 +95,24 @@ func TestEngineIDs(t *testing.T) {
 		})
 	})
 }
+
+// TestEngineIDOfLabels: what a worker's labels say of its ranks holds, although a
+// selector in another process does not tell of them.
+func TestEngineIDOfLabels(t *testing.T) {
+	g := start(t, []string{"http://127.0.0.1:1"})
+	known := g.fleet.workers[0].Spec
+	known.KVEngineID = "e"
+	picked := &worker.Spec{ID: known.ID, URL: known.URL, KVEngineID: "e"}
+	for label, want := range map[string]bool{"": true, "1": true, "4": false} {
+		if known.Labels = nil; label != "" {
+			known.Labels = map[string]string{"dp_size": label}
+		}
+		if id, ok := g.Server.mooncakeID(t.Context(), picked, 1); ok != want || ok && id != "e" {
+			t.Errorf("dp_size %q: %q, %v", label, id, ok)
+		}
+	}
+	known.KVEngineID = "another" // registered anew since
+	if id, ok := g.Server.mooncakeID(t.Context(), picked, 1); !ok || id != "e" {
+		t.Errorf("of another registration: %q, %v", id, ok)
+	}
+}

@@ -74,8 +74,10 @@ func (x *exchange) handoffFrom(c *call, request string) handoff {
 // mooncakeID is the id by which KV of a worker's process is asked for. That of workers
 // which share a bootstrap server is the registered one: others answer there too.
 func (s *Server) mooncakeID(ctx context.Context, w *worker.Spec, epoch uint64) (string, bool) {
-	if known := s.fleet.Lookup(w.ID); known != nil && bootstrap.Shares(known.Spec) {
-		return w.MooncakeID()
+	if known := s.fleet.Lookup(w.ID); known != nil && known.Spec.KVEngineID == w.KVEngineID {
+		if w = known.Spec; bootstrap.Shares(w) { // selectors elsewhere do not tell of its labels
+			return w.MooncakeID()
+		}
 	}
 	return s.engineIDs.of(ctx, w, epoch)
 }

@@ -68,7 +68,7 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 			if m.Spec.Leg == l.Leg {
 				c.Total++
 				c.note(m.Spec)
-				if m.Status() == worker.Ready {
+				if m.Status() == worker.Ready && m.Spec.Conflict == "" {
 					c.Healthy++
 					if m.Record.Breaker == worker.Open {
 						c.Broken++
@@ -87,7 +87,7 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 // note adds how a worker is spoken to, and how it hands over to other legs, and why it is never chosen.
 func (c *legCard) note(s *worker.Spec) {
 	if s.Runtime != "" {
-		class := worker.Class{Runtime: s.Runtime, Connector: cmp.Or(s.KVConnector, s.Class().Connector)}.String()
+		class := worker.Class{Runtime: s.Runtime, Connector: cmp.Or(s.KVConnector, s.Class().Connector), Transport: s.Class().Transport}.String()
 		if s.Leg == worker.Regular { // which hands nothing over
 			class = string(s.Runtime)
 		}

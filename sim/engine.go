@@ -144,7 +144,20 @@ func (e *Engine) Flush() bool {
 		return false
 	}
 	e.pool.flush()
+	if e.pool.told {
+		e.pool.change = append(e.pool.change[:0], BlockEvent{Kind: Cleared})
+	}
 	return true
+}
+
+// TellBlocks has the engine note from now on how its prefix cache changes.
+func (e *Engine) TellBlocks() { e.pool.told = true }
+
+// BlockEvents returns how the prefix cache has changed since the last call, in order.
+func (e *Engine) BlockEvents() []BlockEvent {
+	out := e.pool.change
+	e.pool.change = nil
+	return out
 }
 
 // advance ends the iterations and transfers that are due up to and including

@@ -27,6 +27,32 @@ type pool struct {
 	idle    int
 	cached  map[BlockHash]*block
 	lru     block // sentinel of a ring: next is the oldest idle block
+
+	told   bool         // changes of cached are noted
+	change []BlockEvent // since they were read last
+}
+
+// BlockEvent is a change of what an engine has cached.
+type BlockEvent struct {
+	Kind BlockEventKind
+	Hash BlockHash // but for Cleared
+}
+
+// BlockEventKind is what happened to a block.
+type BlockEventKind uint8
+
+// The changes. A block is stored after the one before it in its prompt.
+const (
+	Stored BlockEventKind = iota + 1
+	Evicted
+	Cleared // of all that was cached
+)
+
+// note remembers a change, if anybody wants to know.
+func (p *pool) note(kind BlockEventKind, h BlockHash) {
+	if p.told {
+		p.change = append(p.change, BlockEvent{kind, h})
+	}
 }
 
 func newPool(total int) *pool {
@@ -102,6 +128,7 @@ func (p *pool) evict(b *block) {
 	delete(p.cached, b.hash)
 	p.idle--
 	p.free++
+	p.note(Evicted, b.hash)
 }
 
 // give returns n private blocks.
@@ -122,6 +149,7 @@ func (p *pool) publish(h BlockHash) *block {
 	p.cached[h] = b
 	p.private--
 	p.held++
+	p.note(Stored, h)
 	return b
 }
 

@@ -11,7 +11,7 @@ import (
 
 // fillClass sets every field of a message that may have been used before.
 func fillClass(m *wirepb.Class, c worker.Class) {
-	m.Runtime, m.Connector, m.Group = string(c.Runtime), c.Connector, c.Group
+	m.Runtime, m.Connector, m.Group, m.Transport = string(c.Runtime), c.Connector, c.Group, c.Transport
 }
 
 func encodeClasses(classes []worker.Class) []*wirepb.Class {
@@ -27,7 +27,7 @@ func encodeClasses(classes []worker.Class) []*wirepb.Class {
 }
 
 func decodeClass(m *wirepb.Class) worker.Class {
-	return worker.Class{Runtime: worker.Runtime(m.GetRuntime()), Connector: m.GetConnector(), Group: m.GetGroup()}
+	return worker.Class{Runtime: worker.Runtime(m.GetRuntime()), Connector: m.GetConnector(), Group: m.GetGroup(), Transport: m.GetTransport()}
 }
 
 func decodeClasses(all []*wirepb.Class) []worker.Class {
@@ -46,6 +46,7 @@ func checkClass(c worker.Class) error {
 		checkString("the runtime", string(c.Runtime), MaxName),
 		checkString("the connector", c.Connector, MaxName),
 		checkString("the group", c.Group, MaxString),
+		checkString("the transport", c.Transport, MaxName),
 	)
 }
 

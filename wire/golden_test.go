@@ -205,6 +205,10 @@ func recordings() []recording {
 			Fit:   &worker.Fit{Class: worker.Class{Runtime: worker.VLLM, Connector: worker.NixlConnector, Group: "blue"}, Groups: []string{"blue", "red"}},
 			Units: 32, Wait: 1500 * time.Millisecond, Priority: -3, Tenant: "t\xff", Dry: true,
 		}},
+		{name: "select-transport", codec: askCodec, want: &Select{
+			Lease: worker.LeaseID{Incarnation: incarnation, Plan: 7, Leg: worker.Decode},
+			Fit:   &worker.Fit{Class: worker.Class{Runtime: worker.SGLang, Transport: "grpc"}},
+		}},
 		{name: "select-least", codec: askCodec, want: &Select{Lease: worker.LeaseID{Incarnation: 1, Plan: 1}}},
 		{name: "reply-pick", codec: replyCodec, want: &Reply{
 			Lease:   worker.LeaseID{Incarnation: incarnation, Plan: 7, Leg: worker.Prefill, Item: 65535},
@@ -231,6 +235,14 @@ func recordings() []recording {
 		{name: "reply-sealed-key", codec: replyCodec, want: &Reply{
 			Lease: worker.LeaseID{Incarnation: 1, Plan: 1}, Replica: 1,
 			Pick: Pick{Worker: &worker.Spec{ID: testID(1), URL: "http://10.0.0.1:8000", SealedKey: []byte("\x00sealed\xff")}},
+		}},
+		{name: "reply-rules", codec: replyCodec, want: &Reply{
+			Lease: worker.LeaseID{Incarnation: 1, Plan: 1}, Replica: 1,
+			Pick: Pick{Worker: &worker.Spec{
+				ID: testID(1), URL: "http://10.0.0.1:8000",
+				Breaker: &worker.BreakerRules{FailureThreshold: 4, FailureStatuses: []int{500, 599}, CapacityStatuses: []int{}},
+				Pool:    &worker.PoolRules{MaxIdle: new(0), IdleTimeout: new(2 * time.Second), Timeout: time.Hour, ConnectTimeout: 5 * time.Second},
+			}},
 		}},
 		{name: "reply-queued", codec: replyCodec, want: &Reply{Lease: worker.LeaseID{Incarnation: 1, Plan: 1}, Replica: 1, Queued: true}},
 		{name: "reply-mismatch", codec: replyCodec, want: &Reply{

@@ -18,6 +18,14 @@ func checkOwn(s *worker.Spec) error {
 	if d := s.DrainingSince; !d.IsZero() && !time.UnixMilli(d.UnixMilli()).Equal(d) {
 		return fmt.Errorf("it is draining since %v", d)
 	}
+	return checkRules(s)
+}
+
+// checkRules is what holds for a worker's own rules.
+func checkRules(s *worker.Spec) error {
+	if s.Health == nil && s.Breaker == nil && s.Pool == nil {
+		return nil // the usual case
+	}
 	var errs []error
 	duration := func(name string, d time.Duration) {
 		if d < 0 || d%time.Microsecond != 0 {
@@ -132,6 +140,14 @@ func decodeOwn(s *worker.Spec, m *wirepb.Worker) error {
 	if m.DrainingUnixMs != 0 {
 		s.DrainingSince = time.UnixMilli(m.DrainingUnixMs).UTC()
 	}
+	return decodeRules(s, m.Health, m.Breaker, m.Pool)
+}
+
+// decodeRules reads what checkRules judges.
+func decodeRules(s *worker.Spec, h *wirepb.HealthRules, b *wirepb.BreakerRules, p *wirepb.PoolRules) error {
+	if h == nil && b == nil && p == nil {
+		return nil // the usual case
+	}
 	var errs []error
 	duration := func(us uint64) time.Duration {
 		if us > uint64(math.MaxInt64/time.Microsecond) {
@@ -146,20 +162,20 @@ func decodeOwn(s *worker.Spec, m *wirepb.Worker) error {
 		}
 		return new(duration(*us))
 	}
-	if h := m.Health; h != nil {
+	if h != nil {
 		s.Health = &worker.HealthRules{
 			Timeout: duration(h.TimeoutUs), Interval: duration(h.IntervalUs),
 			SuccessThreshold: int(h.SuccessThreshold), FailureThreshold: int(h.FailureThreshold),
 			Disabled: h.Disabled, Settle: optional(h.SettleUs),
 		}
 	}
-	if b := m.Breaker; b != nil {
+	if b != nil {
 		s.Breaker = &worker.BreakerRules{
 			FailureThreshold: int(b.FailureThreshold), SuccessThreshold: int(b.SuccessThreshold), Timeout: duration(b.TimeoutUs),
 			FailureStatuses: statusCodes(b.FailureStatuses), CapacityStatuses: statusCodes(b.CapacityStatuses),
 		}
 	}
-	if p := m.Pool; p != nil {
+	if p != nil {
 		s.Pool = &worker.PoolRules{IdleTimeout: optional(p.IdleTimeoutUs), Timeout: duration(p.TimeoutUs), ConnectTimeout: duration(p.ConnectTimeoutUs)}
 		if p.MaxIdle != nil {
 			s.Pool.MaxIdle = new(int(*p.MaxIdle))

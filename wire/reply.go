@@ -18,8 +18,8 @@ type Reply struct {
 	Replica worker.ReplicaID // that answers
 	// Pick is the zero Pick when Err or Queued is set. Of its worker travels what a call
 	// needs: ID, URL, Leg, Mode, Runtime, the bootstrap address, what KV is handed over
-	// by (KVConnector, KVEngineID), the rank, the group's label, the sealed key, and the first
-	// model's id.
+	// by (KVConnector, KVEngineID), the rank, the group's label, the sealed key, the rules of
+	// its breaker and its connections, and the first model's id.
 	Pick Pick
 	Err  *Error // why there is no pick, or nil
 	// Queued says that there is neither yet: see [ErrQueued].
@@ -92,6 +92,7 @@ func (e *replyEncoder) fillPick(p *Pick) {
 	m.BaseUrl = w.BaseURL
 	m.PairGroup = w.Labels[worker.GroupLabel]
 	m.SealedKey = w.SealedKey
+	m.Breaker, m.Pool = breakerRules(w.Breaker), poolRules(w.Pool)
 }
 
 // DecodeReply reads a reply and keeps nothing of data. A worker of a leg or a mode
@@ -162,6 +163,7 @@ func checkPick(p *Pick) error {
 		checkHandOver(w),
 		checkString("the policy", p.Policy, MaxName),
 		checkString("the branch", p.Branch, MaxName),
+		checkRules(w),
 	)
 }
 
@@ -221,6 +223,9 @@ func decodePick(m *wirepb.Pick) (Pick, error) {
 	}
 	if len(m.SealedKey) > 0 {
 		w.SealedKey = m.SealedKey
+	}
+	if err := decodeRules(w, nil, m.Breaker, m.Pool); err != nil {
+		return Pick{}, err
 	}
 	if m.PairGroup != "" {
 		w.Labels = map[string]string{worker.GroupLabel: m.PairGroup}

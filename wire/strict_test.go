@@ -284,6 +284,8 @@ func TestDecodeReplyIsStrict(t *testing.T) {
 		}, "the group has 4097"},
 		{"matched", func(m *wirepb.Reply) { m.Pick.Matched = 1 << 63 }, "tokens that match"},
 		{"sealed key", func(m *wirepb.Reply) { m.Pick.SealedKey = make([]byte, MaxString+1) }, "sealed key has 4097"},
+		{"request limit", func(m *wirepb.Reply) { m.Pick.Pool = &wirepb.PoolRules{TimeoutUs: 1 << 63} }, "a rule of 9223372036854775808 µs"},
+		{"breaker threshold", func(m *wirepb.Reply) { m.Pick.Breaker = &wirepb.BreakerRules{FailureThreshold: 1 << 31} }, "failure threshold of 2147483648"},
 		{"pair group", func(m *wirepb.Reply) { m.Pick.PairGroup = long }, "pair group has"},
 		{"rank", func(m *wirepb.Reply) { m.Pick.DpRank = 1 }, "rank 1 of 0"},
 		{"no worker", func(m *wirepb.Reply) { m.Pick.Worker = nil }, "id has 0 bytes"},

@@ -8,13 +8,13 @@ const legs = Legs
 // Census is how many workers of a leg are registered, and how they are.
 type Census struct {
 	Workers int
-	Ready   int
+	Ready   int // without those that are never chosen
 	Unheard int // of whom no keeper has said anything yet
 }
 
 func (c *Census) add(w *Worker, by int) {
 	c.Workers += by
-	if w.Status() == Ready {
+	if w.Status() == Ready && w.Spec.Conflict == "" {
 		c.Ready += by
 	}
 	if w.Record.Keeper == 0 {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -26,6 +27,7 @@ type Class struct {
 	Runtime   Runtime
 	Connector string // vLLM's alone
 	Group     string // "" is everybody's
+	Transport string // how its engine is spoken to: "" for HTTP, else [Mode.String]
 }
 
 // Class is the worker's. A vLLM worker that names no connector counts as one with
@@ -39,6 +41,9 @@ func (s *Spec) Class() Class {
 			c.Connector = NixlConnector
 		}
 	}
+	if s.Mode != HTTP {
+		c.Transport = s.Mode.String()
+	}
 	return c
 }
 
@@ -49,13 +54,17 @@ func (c Class) String() string {
 	if c.Connector != "" {
 		b.WriteString(" with " + c.Connector)
 	}
+	if c.Transport != "" {
+		b.WriteString(" over " + c.Transport)
+	}
 	if c.Group != "" {
 		b.WriteString(" in group " + c.Group)
 	}
 	return b.String()
 }
 
-// Fit narrows who may be picked. Parts that are empty fit everybody.
+// Fit narrows who may be picked. Parts that are empty fit everybody; those who are spoken
+// to over HTTP alone have the transport "http".
 type Fit struct {
 	Class  Class
 	Groups []string // one of these, beside Class.Group
@@ -67,6 +76,9 @@ func (f *Fit) Admits(c Class) bool {
 		return true
 	}
 	fits := func(want, has string) bool { return want == "" || want == has }
+	if !fits(f.Class.Transport, cmp.Or(c.Transport, HTTP.String())) {
+		return false
+	}
 	return fits(string(f.Class.Runtime), string(c.Runtime)) && fits(f.Class.Connector, c.Connector) && fits(f.Class.Group, c.Group) &&
 		(len(f.Groups) == 0 || slices.Contains(f.Groups, c.Group))
 }
@@ -75,6 +87,7 @@ func (f *Fit) Admits(c Class) bool {
 func Like(c Class) *Fit {
 	f := &Fit{Class: c, Groups: []string{c.Group}}
 	f.Class.Group = "" // which would be everybody's
+	f.Class.Transport = cmp.Or(c.Transport, HTTP.String())
 	return f
 }
 

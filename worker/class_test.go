@@ -17,6 +17,7 @@ func TestClass(t *testing.T) {
 		{"vllm whose connector was found", Spec{Runtime: VLLM, KVConnector: MooncakeFound}, Class{Runtime: VLLM, Connector: NixlConnector}, "vllm with NixlConnector"},
 		{"vllm that names no connector", Spec{Runtime: VLLM}, Class{Runtime: VLLM, Connector: NixlConnector}, "vllm with NixlConnector"},
 		{"vllm", Spec{Runtime: VLLM, KVConnector: MooncakeConnector}, Class{Runtime: VLLM, Connector: MooncakeConnector}, "vllm with MooncakeConnector"},
+		{"over gRPC", Spec{Runtime: SGLang, Mode: GRPC, Labels: grouped}, Class{Runtime: SGLang, Group: "blue", Transport: "grpc"}, "sglang over grpc in group blue"},
 		{"of a group", Spec{Runtime: SGLang, Labels: grouped}, Class{Runtime: SGLang, Group: "blue"}, "sglang in group blue"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -41,6 +42,10 @@ func TestFit(t *testing.T) {
 		{"another runtime", &Fit{Class: Class{Runtime: SGLang}}, false},
 		{"another connector", &Fit{Class: Class{Runtime: VLLM, Connector: MooncakeConnector}}, false},
 		{"another group", &Fit{Class: Class{Group: "red"}}, false},
+		{"over HTTP", &Fit{Class: Class{Transport: "http"}}, true},
+		{"over gRPC", &Fit{Class: Class{Transport: "grpc"}}, false},
+		{"like another transport", Like(Class{Runtime: VLLM, Connector: NixlConnector, Group: "blue", Transport: "grpc"}), false},
+		{"like it", Like(c), true},
 		{"one of the groups", &Fit{Groups: []string{"red", "blue"}}, true},
 		{"none of the groups", &Fit{Class: c, Groups: []string{"red"}}, false},
 	} {

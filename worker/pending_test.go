@@ -176,3 +176,15 @@ func TestPendingAgainstModel(t *testing.T) {
 		}
 	}
 }
+
+// TestCensusOfConflicts: a worker that is never chosen makes no fleet ready.
+func TestCensusOfConflicts(t *testing.T) {
+	r := NewRegistry(NewFold(), 3)
+	s := specAt(0, "m")
+	s.Conflict = "role_mismatch"
+	r.Put(s)
+	r.Install(readyAt(s.ID, 1))
+	if c := r.Census(Regular); c.Workers != 1 || c.Ready != 0 {
+		t.Errorf("got %+v", c)
+	}
+}

@@ -2,6 +2,7 @@ package kvindex
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"smg/worker"
@@ -35,7 +36,7 @@ type Event struct {
 
 // Batch is some events of one rank in the order of their sequence numbers.
 type Batch struct {
-	Seq    uint64 // counts batches; 0 is no number
+	Seq    uint64 // counts the rank's batches; 0 is no number
 	Rank   int
 	Events []Event
 }
@@ -97,10 +98,15 @@ const (
 // Feed is the state of one worker's event subscription. It brings the worker's events
 // into an index, and answers everything that happens to the stream with what to do
 // next; the caller does it. It is not safe for concurrent use; its index is.
+//
+// Each rank of a worker counts its own batches. An engine can be asked for what follows
+// one number, so a worker of which several ranks have spoken is asked for its present
+// state once its stream has ended.
 type Feed struct {
 	src  *Source
-	last uint64 // sequence number of the last batch that was applied; 0: none
+	last []uint64 // of each rank: number of the last batch that was applied; 0: none
 	done bool
+	anew bool // the next connection tells everything, and what is known is to be dropped
 
 	learns   bool // the next stored block teaches the block size
 	failures int  // ends since the last connection
@@ -117,12 +123,33 @@ func (f *Feed) Begin() Step {
 	if f.done {
 		return Step{Do: Stop}
 	}
-	return Step{Do: Connect, From: f.last}
+	return Step{Do: Connect, From: f.from()}
+}
+
+// from is the number behind which the engine is asked, 0 for its present state.
+func (f *Feed) from() (seq uint64) {
+	for _, last := range f.last {
+		if last > 0 && seq > 0 {
+			f.anew = true
+			return 0
+		}
+		seq = max(seq, last)
+	}
+	return seq
 }
 
 // Connected tells that a stream is open.
 func (f *Feed) Connected() {
 	f.failures, f.learns = 0, true
+	if f.anew {
+		f.forget()
+	}
+}
+
+// forget drops what the worker is known to hold, and says whether it is still there.
+func (f *Feed) forget() bool {
+	f.last, f.anew = nil, false
+	return f.src.ClearAll() == nil
 }
 
 // Apply brings a batch into the index. A batch that was seen before is skipped. If
@@ -130,14 +157,21 @@ func (f *Feed) Connected() {
 // at once for all behind the last good one. If that does not bring them, they are
 // lost.
 func (f *Feed) Apply(b *Batch, now time.Time) Step {
-	switch {
-	case f.done:
+	if f.done {
 		return Step{Do: Stop}
-	case f.last > 0 && b.Seq <= f.last:
+	}
+	if b.Rank < 0 || b.Rank > MaxRank {
+		return Step{Do: Read, Err: fmt.Errorf("%w: %d", ErrRank, b.Rank)}
+	}
+	for len(f.last) <= b.Rank {
+		f.last = append(f.last, 0)
+	}
+	switch last := f.last[b.Rank]; {
+	case last > 0 && b.Seq <= last:
 		return Step{Do: Read}
-	case f.last > 0 && b.Seq > f.last+1 && f.barren > 0:
+	case last > 0 && b.Seq > last+1 && f.barren > 0:
 		return f.startOver()
-	case f.last > 0 && b.Seq > f.last+1:
+	case last > 0 && b.Seq > last+1:
 		return f.atOnce()
 	}
 	step := Step{Do: Read}
@@ -151,7 +185,7 @@ func (f *Feed) Apply(b *Batch, now time.Time) Step {
 			step.Err = err
 		}
 	}
-	f.last, f.barren = b.Seq, 0
+	f.last[b.Rank], f.barren = b.Seq, 0
 	return step
 }
 
@@ -202,7 +236,7 @@ func (f *Feed) Ended(why End) Step {
 		return f.startOver()
 	}
 	f.failures++
-	return Step{Do: Connect, From: f.last, After: wait(f.failures)}
+	return Step{Do: Connect, From: f.from(), After: wait(f.failures)}
 }
 
 // Close ends the subscription and drops the worker's blocks, unless it has been
@@ -215,16 +249,15 @@ func (f *Feed) Close() Step {
 
 // startOver forgets what the worker holds and asks for its present state.
 func (f *Feed) startOver() Step {
-	if f.src.ClearAll() != nil { // it has been removed
+	if !f.forget() { // it has been removed
 		return f.Close()
 	}
-	f.last = 0
 	return f.atOnce()
 }
 
 // atOnce connects without waiting, unless that was tried just now and brought nothing.
 func (f *Feed) atOnce() Step {
-	step := Step{Do: Connect, From: f.last}
+	step := Step{Do: Connect, From: f.from()}
 	if f.barren > 0 {
 		step.After = wait(f.barren)
 	}

@@ -23,6 +23,7 @@ func batchesInOrder(t *testing.T) {
 	t.Run("removed worker", feedRemoved)
 	t.Run("removed and cleared", feedEvents)
 	t.Run("ranks", feedRanks)
+	t.Run("each rank counts its own batches", feedCounters)
 	t.Run("bad blocks are told", feedBadBlocks)
 }
 
@@ -231,10 +232,43 @@ func feedRanks(t *testing.T) {
 			t.Errorf("rank %d: %+v", rank, step)
 		}
 	}
-	f.Apply(&Batch{Seq: 5, Rank: 3, Events: []Event{{Kind: Removed, Hashes: []uint64{2}}}}, start)
+	f.Apply(&Batch{Seq: 3, Rank: 3, Events: []Event{{Kind: Removed, Hashes: []uint64{2}}}}, start)
 	if diff := cmp.Diff([]string{"w1:2", "w1.3:1"}, matched(ix, count(1, 8))); diff != "" {
 		t.Errorf("ranks (-want +got):\n%s", diff)
 	}
+}
+
+// feedCounters: ranks count for themselves, and one of them alone can be asked for what
+// follows its last number.
+func feedCounters(t *testing.T) {
+	ix := New(Bounds{}, start)
+	f := NewFeed(ix, workerID(1))
+	f.Connected()
+	of := func(rank int, seq, first uint64, tokens ...uint32) Step {
+		b := stored(seq, first, 4, tokens...)
+		b.Rank = rank
+		return f.Apply(b, start)
+	}
+	steps(t, []Step{
+		of(1, 7, 1, count(1, 4)...),
+		f.Begin(),
+		of(0, 90, 1, count(1, 4)...),
+		of(1, 8, 2, count(10, 4)...),
+		of(0, 91, 2, count(10, 4)...),
+		of(1, 8, 3, count(20, 4)...), // a double
+	}, Step{Do: Read}, Step{Do: Connect, From: 7}, Step{Do: Read}, Step{Do: Read}, Step{Do: Read}, Step{Do: Read})
+	if ix.Len() != 4 {
+		t.Errorf("%d blocks, want 4", ix.Len())
+	}
+	steps(t, []Step{f.Ended(EndOther)}, Step{Do: Connect, After: 100 * time.Millisecond})
+	if ix.Len() != 4 {
+		t.Error("blocks were dropped before anybody could tell of them again")
+	}
+	f.Connected()
+	if ix.Len() != 0 {
+		t.Errorf("%d blocks are known twice", ix.Len())
+	}
+	steps(t, []Step{of(0, 3, 1, count(1, 4)...), of(0, 5, 2, count(10, 4)...)}, Step{Do: Read}, Step{Do: Connect, From: 3}) // a gap of the only one
 }
 
 func feedBadBlocks(t *testing.T) {
@@ -253,6 +287,13 @@ func feedBadBlocks(t *testing.T) {
 	if step := f.Apply(&Batch{Seq: 2, Events: mixed}, start); step.Do != Read || !errors.Is(step.Err, ErrBlockSize) || ix.Len() != 1 {
 		t.Errorf("a block of another size: %+v, %d blocks", step, ix.Len())
 	}
+}
+
+func highest(all []uint64) (seq uint64) {
+	for _, n := range all {
+		seq = max(seq, n)
+	}
+	return seq
 }
 
 // FuzzFeed lets bytes decide what an engine sends. Whatever it is, the feed says
@@ -294,7 +335,10 @@ func FuzzFeed(f *testing.F) {
 				step = feed.Close()
 				feeds[next()%2] = NewFeed(ix, workerID(int(next()%2)+1))
 			default:
-				b := &Batch{Seq: feed.last + next()%3, Rank: int(next()%4) - 1}
+				b := &Batch{Rank: int(next()%4) - 1}
+				if b.Seq = next() % 3; b.Rank >= 0 && b.Rank < len(feed.last) {
+					b.Seq += feed.last[b.Rank]
+				}
 				for range next() % 4 {
 					e := Event{Kind: EventKind(next() % 5), BlockSize: int(next()%4) - 1, Chained: next()%2 == 0, Parent: next() % 16}
 					size := next() % 4
@@ -313,7 +357,7 @@ func FuzzFeed(f *testing.F) {
 				}
 				step = feed.Apply(b, now)
 			}
-			if step.Do < Read || step.Do > Stop || step.After < 0 || step.After > lastWait || step.From > feed.last {
+			if step.Do < Read || step.Do > Stop || step.After < 0 || step.After > lastWait || step.From > highest(feed.last) {
 				t.Fatalf("step %+v", step)
 			}
 			for _, s := range ix.Match(prompt, now, nil) {

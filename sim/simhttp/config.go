@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 
 	"smg/sim"
 	"smg/sim/simtext"
@@ -32,6 +33,11 @@ type Config struct {
 	TimeScale float64
 	// Lengths bounds answers that nothing else stops, in tokens.
 	Lengths simtext.Lengths
+	// Tokens is how text and tokens belong together.
+	Tokens simtext.Scheme
+	// TokenizerPath is what the engine says of where its tokenizer is, empty for its
+	// model's name.
+	TokenizerPath string
 	// EmbeddingDimensions is the length of an embedding.
 	EmbeddingDimensions int
 	// APIKey, if not empty, is demanded where the real engine demands it.
@@ -45,6 +51,20 @@ type Config struct {
 	Disagg Disaggregation
 	// Ranks are its data-parallel ranks.
 	Ranks Ranks
+	// KVEvents has the engine tell how its prefix cache changes, see [Server.SubscribeKV].
+	KVEvents bool
+	// Front, if not nil, serves the engine in another protocol than HTTP on its listener.
+	Front func(*Server) Front
+}
+
+// Front answers for an engine.
+type Front interface {
+	// Serve answers on l until Close is called.
+	Serve(l net.Listener) error
+	// CloseIdle closes connections without a call in flight.
+	CloseIdle()
+	// Close cuts all connections and returns when no call runs any more.
+	Close()
 }
 
 // DefaultConfig is an SGLang engine in real time.

@@ -14,12 +14,13 @@ import (
 // several equal names counts. It keeps the first error, so that a decoder reads
 // all fields and then looks once.
 type fields struct {
-	raw map[string]json.RawMessage
-	err *apiError
+	raw    map[string]json.RawMessage
+	err    *apiError
+	scheme simtext.Scheme // of the engine's tokens
 }
 
-func parseFields(body []byte) *fields {
-	f := &fields{}
+func parseFields(body []byte, scheme simtext.Scheme) *fields {
+	f := &fields{scheme: scheme}
 	if err := json.Unmarshal(body, &f.raw); err != nil || f.raw == nil {
 		f.err = badRequest("", "%s", malformed(err))
 	}
@@ -106,8 +107,8 @@ type prompt struct {
 	byID   bool
 }
 
-func textPrompt(text string) prompt {
-	return prompt{text: text, tokens: simtext.Tokenize(text)}
+func (f *fields) textPrompt(text string) prompt {
+	return prompt{text: text, tokens: f.scheme.Tokenize(text)}
 }
 
 // prompts reads what the API calls a prompt: a string, a list of strings, a
@@ -120,7 +121,7 @@ func (f *fields) prompts(name string) (list []prompt, batch bool) {
 		return nil, false
 	}
 	if raw[0] == '"' {
-		p := textPrompt(read[string](f, name))
+		p := f.textPrompt(read[string](f, name))
 		f.checkPrompt(name, p)
 		return []prompt{p}, false
 	}
@@ -135,7 +136,7 @@ func (f *fields) prompts(name string) (list []prompt, batch bool) {
 	switch items[0][0] {
 	case '"':
 		for _, text := range read[[]string](f, name) {
-			list = append(list, textPrompt(text))
+			list = append(list, f.textPrompt(text))
 		}
 		batch = true
 	case '[':

@@ -22,6 +22,8 @@ type driver struct {
 	slots    map[sim.ID]slot
 	jobs     map[*job]struct{} // those that are not closed
 	running  map[string]int    // how many of them have a request id
+	// blocks, if set, hears how the prefix cache changes, under mu.
+	blocks func([]sim.BlockEvent)
 }
 
 // slot is where the progress of a sequence is kept.
@@ -72,10 +74,22 @@ func (d *driver) pause(on bool) {
 	d.poke()
 }
 
+// poke has the loop look again. It is called whenever the engine was given something.
 func (d *driver) poke() {
+	d.tellBlocks()
 	select {
 	case d.wake <- struct{}{}:
 	default:
+	}
+}
+
+// tellBlocks passes on how the prefix cache has changed. mu is held.
+func (d *driver) tellBlocks() {
+	if d.blocks == nil {
+		return
+	}
+	if changes := d.engine.BlockEvents(); len(changes) > 0 {
+		d.blocks(changes)
 	}
 }
 
@@ -124,7 +138,9 @@ func (d *driver) step() (time.Duration, bool) {
 		if at > now {
 			return max(time.Duration(float64(at-now)*d.scale), 1), true
 		}
-		for _, ev := range d.engine.Step(now) {
+		events := d.engine.Step(now)
+		d.tellBlocks()
+		for _, ev := range events {
 			d.dispatch(ev)
 		}
 	}

@@ -58,7 +58,7 @@ func (s *Server) converse(f *fields, t *task, chat []simtext.Message, err error)
 		f.fail("messages", "%v", err)
 		return
 	}
-	t.prompts = []prompt{textPrompt(text)}
+	t.prompts = []prompt{f.textPrompt(text)}
 	s.readMedia(f, t, chat)
 }
 

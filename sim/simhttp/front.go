@@ -178,7 +178,7 @@ func (s *Server) inference(handle func(w *answer, r *http.Request, f *fields)) h
 			s.writeError(a, badRequest("", "reading the request body: %v", err))
 			return
 		}
-		f := parseFields(body)
+		f := parseFields(body, s.cfg.Tokens)
 		if f.err == nil && s.faults.get().Strict {
 			f.checkStrict()
 			s.checkStray(f)

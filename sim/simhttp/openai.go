@@ -25,7 +25,7 @@ func (s *Server) chat(a *answer, r *http.Request, f *fields) {
 		if err != nil {
 			f.fail("messages", "%v", err)
 		}
-		t.prompts = []prompt{textPrompt(text)}
+		t.prompts = []prompt{f.textPrompt(text)}
 	}
 	if f.err == nil {
 		s.readMedia(f, t, messages)

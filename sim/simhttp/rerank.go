@@ -17,7 +17,7 @@ func (s *Server) rerank(a *answer, r *http.Request, f *fields) {
 		f.fail("documents", "query and documents: Field required and not empty")
 	}
 	for _, d := range documents {
-		t.prompts = append(t.prompts, textPrompt(query+"\n"+d))
+		t.prompts = append(t.prompts, f.textPrompt(query+"\n"+d))
 	}
 	if !s.accept(a, t, f, 1) {
 		return

@@ -37,6 +37,7 @@ func (s *Server) perform(a *answer, t *task, f format) {
 		exact = a.rule.Stream.Tokens
 	}
 	requests := s.compose(t, exact)
+	defer s.knows(t)()
 	arrived := s.clock()
 	ctx := a.req.Context()
 	h := s.handoffOf(t)

@@ -32,6 +32,8 @@ type Server struct {
 	records *recorder
 	conns   *connTable
 	stats   stats
+	kv      *kvLog // nil: nobody is told of the cache
+	front   Front  // nil: HTTP
 
 	// What it shares with other engines.
 	peers         *http.Client
@@ -76,7 +78,7 @@ func New(cfg Config, clock func() time.Time, log *slog.Logger) (*Server, error) 
 		clock:   clock,
 		log:     log.With("engine", cfg.Name),
 		driver:  newDriver(engine, cfg.TimeScale, clock),
-		writer:  simtext.NewWriter(cfg.Lengths),
+		writer:  cfg.Tokens.NewWriter(cfg.Lengths),
 		faults:  newFaultBox(),
 		records: &recorder{clock: clock},
 		mux:     http.NewServeMux(),
@@ -94,6 +96,14 @@ func New(cfg Config, clock func() time.Time, log *slog.Logger) (*Server, error) 
 		s.engineID = simtext.HashID(cfg.Name, uint64(s.started.UnixNano()))
 	}
 	s.leases = newLeases(cfg.Disagg.Lease, s.expire)
+	if cfg.KVEvents {
+		s.kv = newKVLog(clock)
+		engine.TellBlocks()
+		s.driver.blocks = s.kv.note
+	}
+	if cfg.Front != nil {
+		s.front = cfg.Front(s)
+	}
 	s.conns = newConnTable(clock, func() time.Duration { return time.Duration(s.faults.get().KeepAlive) })
 	if cfg.Disagg.EncoderOnly {
 		s.sgEncoderRoutes(s.mux)
@@ -153,7 +163,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer s.leases.close()
 
 	hs := &http.Server{
-		Handler:           s,
+		Handler:           s, // of HTTP engines
 		ConnContext:       s.conns.context,
 		ConnState:         s.conns.state,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
@@ -170,7 +180,21 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		})
 	}
 	closed := closeAfter(ctx, hs)
-	err := hs.Serve(d)
+	var err error
+	if s.front == nil {
+		err = hs.Serve(d)
+	} else {
+		cut := make(chan struct{})
+		context.AfterFunc(ctx, func() {
+			defer close(cut)
+			s.front.Close()
+		})
+		if err = s.front.Serve(d); ctx.Err() != nil {
+			err = nil
+		}
+		cancel(nil)
+		<-cut
+	}
 	cancel(nil)
 	<-closed
 	running.Wait()
@@ -249,6 +273,9 @@ func (s *Server) SetFaults(f simctl.Faults) error {
 	}
 	err := d.shut()
 	s.conns.closeIdle()
+	if s.front != nil {
+		s.front.CloseIdle()
+	}
 	if err != nil {
 		return fmt.Errorf("refuse connections: %w", err)
 	}

@@ -48,11 +48,16 @@ func (s *Server) healthGenerate(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) serverInfo(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, s.Facts())
+}
+
+// Facts are what an SGLang engine tells of how it was started, and of how it is.
+func (s *Server) Facts() map[string]any {
 	r := s.report()
 	core := s.cfg.Core
-	writeJSON(w, http.StatusOK, map[string]any{
+	return map[string]any{
 		"status": "ready", "version": sglangVersion,
-		"model_path": s.cfg.Model, "tokenizer_path": s.cfg.Model, "served_model_name": s.cfg.Model,
+		"model_path": s.cfg.Model, "tokenizer_path": s.TokenizerPath(), "served_model_name": s.cfg.Model,
 		"tp_size": 1, "dp_size": s.cfg.Ranks.size(), "pp_size": 1, "load_balance_method": cmp.Or(s.cfg.Ranks.Method, FollowRoom),
 		"context_length": core.Context(), "page_size": core.BlockSize,
 		"max_total_num_tokens": r.CapacityTokens, "max_running_requests": r.MaxRunning,
@@ -63,12 +68,12 @@ func (s *Server) serverInfo(w http.ResponseWriter, _ *http.Request) {
 		"internal_states": []map[string]any{{
 			"last_gen_throughput": r.GenThroughput, "effective_max_running_requests_per_dp": s.share(r.MaxRunning, 0),
 		}},
-	})
+	}
 }
 
 func (s *Server) modelInfo(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, map[string]any{
-		"model_path": s.cfg.Model, "tokenizer_path": s.cfg.Model, "is_generation": true,
+		"model_path": s.cfg.Model, "tokenizer_path": s.TokenizerPath(), "is_generation": true,
 		"preferred_sampling_params": nil, "weight_version": "default",
 		"has_image_understanding": false, "has_audio_understanding": false,
 		"model_type": "sim", "architectures": []string{"SimForCausalLM"},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"smg/sim/simctl"
+	"smg/sim/simgrpc"
 	"smg/sim/simhttp"
 )
 
@@ -39,6 +40,12 @@ func Config() simhttp.Config {
 	cfg := simhttp.DefaultConfig()
 	cfg.TimeScale = 0
 	cfg.Disagg.BootstrapPort, cfg.Disagg.SideChannelPort = 0, 0
+	return cfg
+}
+
+// GRPC is cfg for an engine that speaks gRPC.
+func GRPC(cfg simhttp.Config) simhttp.Config {
+	cfg.Front = simgrpc.New
 	return cfg
 }
 
@@ -75,8 +82,11 @@ func StartN(t testing.TB, n int, cfg simhttp.Config) []*Engine {
 	client := simctl.NewClient("http://"+control.Addr().String(), &http.Client{Transport: transport})
 	engines := make([]*Engine, n)
 	for i := range engines {
-		addr := listeners[i].Addr().String()
-		engines[i] = &Engine{URL: "http://" + addr, Addr: addr, Client: client.Engine(i), Server: fleet.Servers()[i]}
+		addr, scheme := listeners[i].Addr().String(), "http://"
+		if cfg.Front != nil {
+			scheme = "grpc://"
+		}
+		engines[i] = &Engine{URL: scheme + addr, Addr: addr, Client: client.Engine(i), Server: fleet.Servers()[i]}
 		if peer := engines[i].Server.PeerAddr(); peer != "" {
 			engines[i].PeerHost, engines[i].PeerPort = splitAddr(t, peer)
 		}

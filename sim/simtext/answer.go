@@ -65,21 +65,26 @@ type piecePair struct {
 	spacedID, bareID Token
 }
 
+// NewWriter returns a Writer whose answers have natural lengths within l, of hashed
+// tokens.
+func NewWriter(l Lengths) *Writer { return Hashed.NewWriter(l) }
+
 // NewWriter returns a Writer whose answers have natural lengths within l.
-func NewWriter(l Lengths) *Writer {
+func (s Scheme) NewWriter(l Lengths) *Writer {
 	w := &Writer{lengths: l, marks: map[string]Token{}}
+	id := s.ids()
 	for _, word := range words() {
-		w.plain = append(w.plain, pair(word))
-		w.capital = append(w.capital, pair(capitalise(word)))
+		w.plain = append(w.plain, pair(word, id))
+		w.capital = append(w.capital, pair(capitalise(word), id))
 	}
 	for _, m := range []string{".", ",", "\n"} {
-		w.marks[m] = pieceID(m)
+		w.marks[m] = id(m)
 	}
 	return w
 }
 
-func pair(word string) piecePair {
-	return piecePair{spaced: " " + word, bare: word, spacedID: pieceID(" " + word), bareID: pieceID(word)}
+func pair(word string, id func(string) Token) piecePair {
+	return piecePair{spaced: " " + word, bare: word, spacedID: id(" " + word), bareID: id(word)}
 }
 
 func capitalise(word string) string {

@@ -11,7 +11,7 @@
 // versions:
 // 	protoc-gen-go v1.36.12
 // 	protoc        (unknown)
-// source: wire.proto
+// source: wire/wirepb/wire.proto
 
 package wirepb
 
@@ -69,11 +69,11 @@ func (x Leg) String() string {
 }
 
 func (Leg) Descriptor() protoreflect.EnumDescriptor {
-	return file_wire_proto_enumTypes[0].Descriptor()
+	return file_wire_wirepb_wire_proto_enumTypes[0].Descriptor()
 }
 
 func (Leg) Type() protoreflect.EnumType {
-	return &file_wire_proto_enumTypes[0]
+	return &file_wire_wirepb_wire_proto_enumTypes[0]
 }
 
 func (x Leg) Number() protoreflect.EnumNumber {
@@ -82,7 +82,7 @@ func (x Leg) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Leg.Descriptor instead.
 func (Leg) EnumDescriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{0}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{0}
 }
 
 type Mode int32
@@ -118,11 +118,11 @@ func (x Mode) String() string {
 }
 
 func (Mode) Descriptor() protoreflect.EnumDescriptor {
-	return file_wire_proto_enumTypes[1].Descriptor()
+	return file_wire_wirepb_wire_proto_enumTypes[1].Descriptor()
 }
 
 func (Mode) Type() protoreflect.EnumType {
-	return &file_wire_proto_enumTypes[1]
+	return &file_wire_wirepb_wire_proto_enumTypes[1]
 }
 
 func (x Mode) Number() protoreflect.EnumNumber {
@@ -131,7 +131,7 @@ func (x Mode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Mode.Descriptor instead.
 func (Mode) EnumDescriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{1}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{1}
 }
 
 type EntryKind int32
@@ -173,11 +173,11 @@ func (x EntryKind) String() string {
 }
 
 func (EntryKind) Descriptor() protoreflect.EnumDescriptor {
-	return file_wire_proto_enumTypes[2].Descriptor()
+	return file_wire_wirepb_wire_proto_enumTypes[2].Descriptor()
 }
 
 func (EntryKind) Type() protoreflect.EnumType {
-	return &file_wire_proto_enumTypes[2]
+	return &file_wire_wirepb_wire_proto_enumTypes[2]
 }
 
 func (x EntryKind) Number() protoreflect.EnumNumber {
@@ -186,7 +186,7 @@ func (x EntryKind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use EntryKind.Descriptor instead.
 func (EntryKind) EnumDescriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{2}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{2}
 }
 
 type Outcome int32
@@ -225,11 +225,11 @@ func (x Outcome) String() string {
 }
 
 func (Outcome) Descriptor() protoreflect.EnumDescriptor {
-	return file_wire_proto_enumTypes[3].Descriptor()
+	return file_wire_wirepb_wire_proto_enumTypes[3].Descriptor()
 }
 
 func (Outcome) Type() protoreflect.EnumType {
-	return &file_wire_proto_enumTypes[3]
+	return &file_wire_wirepb_wire_proto_enumTypes[3]
 }
 
 func (x Outcome) Number() protoreflect.EnumNumber {
@@ -238,7 +238,7 @@ func (x Outcome) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Outcome.Descriptor instead.
 func (Outcome) EnumDescriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{3}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{3}
 }
 
 type Status int32
@@ -283,11 +283,11 @@ func (x Status) String() string {
 }
 
 func (Status) Descriptor() protoreflect.EnumDescriptor {
-	return file_wire_proto_enumTypes[4].Descriptor()
+	return file_wire_wirepb_wire_proto_enumTypes[4].Descriptor()
 }
 
 func (Status) Type() protoreflect.EnumType {
-	return &file_wire_proto_enumTypes[4]
+	return &file_wire_wirepb_wire_proto_enumTypes[4]
 }
 
 func (x Status) Number() protoreflect.EnumNumber {
@@ -296,7 +296,7 @@ func (x Status) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Status.Descriptor instead.
 func (Status) EnumDescriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{4}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{4}
 }
 
 type Breaker int32
@@ -335,11 +335,11 @@ func (x Breaker) String() string {
 }
 
 func (Breaker) Descriptor() protoreflect.EnumDescriptor {
-	return file_wire_proto_enumTypes[5].Descriptor()
+	return file_wire_wirepb_wire_proto_enumTypes[5].Descriptor()
 }
 
 func (Breaker) Type() protoreflect.EnumType {
-	return &file_wire_proto_enumTypes[5]
+	return &file_wire_wirepb_wire_proto_enumTypes[5]
 }
 
 func (x Breaker) Number() protoreflect.EnumNumber {
@@ -348,7 +348,7 @@ func (x Breaker) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Breaker.Descriptor instead.
 func (Breaker) EnumDescriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{5}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{5}
 }
 
 type Reads int32
@@ -402,11 +402,11 @@ func (x Reads) String() string {
 }
 
 func (Reads) Descriptor() protoreflect.EnumDescriptor {
-	return file_wire_proto_enumTypes[6].Descriptor()
+	return file_wire_wirepb_wire_proto_enumTypes[6].Descriptor()
 }
 
 func (Reads) Type() protoreflect.EnumType {
-	return &file_wire_proto_enumTypes[6]
+	return &file_wire_wirepb_wire_proto_enumTypes[6]
 }
 
 func (x Reads) Number() protoreflect.EnumNumber {
@@ -415,7 +415,7 @@ func (x Reads) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Reads.Descriptor instead.
 func (Reads) EnumDescriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{6}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{6}
 }
 
 type ErrorCode int32
@@ -475,11 +475,11 @@ func (x ErrorCode) String() string {
 }
 
 func (ErrorCode) Descriptor() protoreflect.EnumDescriptor {
-	return file_wire_proto_enumTypes[7].Descriptor()
+	return file_wire_wirepb_wire_proto_enumTypes[7].Descriptor()
 }
 
 func (ErrorCode) Type() protoreflect.EnumType {
-	return &file_wire_proto_enumTypes[7]
+	return &file_wire_wirepb_wire_proto_enumTypes[7]
 }
 
 func (x ErrorCode) Number() protoreflect.EnumNumber {
@@ -488,7 +488,7 @@ func (x ErrorCode) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use ErrorCode.Descriptor instead.
 func (ErrorCode) EnumDescriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{7}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{7}
 }
 
 // LeaseBatch is one message of an ingress's lease stream, on leases.<leg>.
@@ -512,7 +512,7 @@ type LeaseBatch struct {
 
 func (x *LeaseBatch) Reset() {
 	*x = LeaseBatch{}
-	mi := &file_wire_proto_msgTypes[0]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -524,7 +524,7 @@ func (x *LeaseBatch) String() string {
 func (*LeaseBatch) ProtoMessage() {}
 
 func (x *LeaseBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[0]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -537,7 +537,7 @@ func (x *LeaseBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseBatch.ProtoReflect.Descriptor instead.
 func (*LeaseBatch) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{0}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *LeaseBatch) GetIngress() string {
@@ -616,7 +616,7 @@ type LeaseEntry struct {
 
 func (x *LeaseEntry) Reset() {
 	*x = LeaseEntry{}
-	mi := &file_wire_proto_msgTypes[1]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -628,7 +628,7 @@ func (x *LeaseEntry) String() string {
 func (*LeaseEntry) ProtoMessage() {}
 
 func (x *LeaseEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[1]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -641,7 +641,7 @@ func (x *LeaseEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseEntry.ProtoReflect.Descriptor instead.
 func (*LeaseEntry) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{1}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *LeaseEntry) GetKind() EntryKind {
@@ -728,7 +728,7 @@ type LeaseBeat struct {
 
 func (x *LeaseBeat) Reset() {
 	*x = LeaseBeat{}
-	mi := &file_wire_proto_msgTypes[2]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -740,7 +740,7 @@ func (x *LeaseBeat) String() string {
 func (*LeaseBeat) ProtoMessage() {}
 
 func (x *LeaseBeat) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[2]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -753,7 +753,7 @@ func (x *LeaseBeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseBeat.ProtoReflect.Descriptor instead.
 func (*LeaseBeat) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{2}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *LeaseBeat) GetOpen() uint32 {
@@ -807,7 +807,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_wire_proto_msgTypes[3]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -819,7 +819,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[3]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -832,7 +832,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{3}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Lease) GetPlan() uint64 {
@@ -894,7 +894,7 @@ type Records struct {
 
 func (x *Records) Reset() {
 	*x = Records{}
-	mi := &file_wire_proto_msgTypes[4]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +906,7 @@ func (x *Records) String() string {
 func (*Records) ProtoMessage() {}
 
 func (x *Records) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[4]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +919,7 @@ func (x *Records) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Records.ProtoReflect.Descriptor instead.
 func (*Records) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{4}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Records) GetRecords() []*State {
@@ -951,7 +951,7 @@ type State struct {
 
 func (x *State) Reset() {
 	*x = State{}
-	mi := &file_wire_proto_msgTypes[5]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -963,7 +963,7 @@ func (x *State) String() string {
 func (*State) ProtoMessage() {}
 
 func (x *State) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[5]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -976,7 +976,7 @@ func (x *State) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use State.ProtoReflect.Descriptor instead.
 func (*State) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{5}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *State) GetWorker() []byte {
@@ -1081,7 +1081,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_wire_proto_msgTypes[6]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1093,7 +1093,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[6]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1106,7 +1106,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{6}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Report) GetAgeUs() uint64 {
@@ -1183,7 +1183,7 @@ type Rank struct {
 
 func (x *Rank) Reset() {
 	*x = Rank{}
-	mi := &file_wire_proto_msgTypes[7]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1195,7 @@ func (x *Rank) String() string {
 func (*Rank) ProtoMessage() {}
 
 func (x *Rank) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[7]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1208,7 @@ func (x *Rank) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rank.ProtoReflect.Descriptor instead.
 func (*Rank) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{7}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Rank) GetRank() uint32 {
@@ -1242,7 +1242,7 @@ type Beat struct {
 
 func (x *Beat) Reset() {
 	*x = Beat{}
-	mi := &file_wire_proto_msgTypes[8]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1254,7 @@ func (x *Beat) String() string {
 func (*Beat) ProtoMessage() {}
 
 func (x *Beat) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[8]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1267,7 @@ func (x *Beat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Beat.ProtoReflect.Descriptor instead.
 func (*Beat) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{8}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Beat) GetReplica() uint64 {
@@ -1337,7 +1337,7 @@ type Policy struct {
 
 func (x *Policy) Reset() {
 	*x = Policy{}
-	mi := &file_wire_proto_msgTypes[9]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1349,7 +1349,7 @@ func (x *Policy) String() string {
 func (*Policy) ProtoMessage() {}
 
 func (x *Policy) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[9]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1362,7 +1362,7 @@ func (x *Policy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Policy.ProtoReflect.Descriptor instead.
 func (*Policy) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{9}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Policy) GetName() string {
@@ -1422,7 +1422,7 @@ type Worker struct {
 
 func (x *Worker) Reset() {
 	*x = Worker{}
-	mi := &file_wire_proto_msgTypes[10]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1434,7 +1434,7 @@ func (x *Worker) String() string {
 func (*Worker) ProtoMessage() {}
 
 func (x *Worker) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[10]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1447,7 +1447,7 @@ func (x *Worker) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Worker.ProtoReflect.Descriptor instead.
 func (*Worker) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{10}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Worker) GetId() []byte {
@@ -1674,7 +1674,7 @@ type HealthRules struct {
 
 func (x *HealthRules) Reset() {
 	*x = HealthRules{}
-	mi := &file_wire_proto_msgTypes[11]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1686,7 +1686,7 @@ func (x *HealthRules) String() string {
 func (*HealthRules) ProtoMessage() {}
 
 func (x *HealthRules) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[11]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1699,7 +1699,7 @@ func (x *HealthRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HealthRules.ProtoReflect.Descriptor instead.
 func (*HealthRules) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{11}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *HealthRules) GetTimeoutUs() uint64 {
@@ -1757,7 +1757,7 @@ type BreakerRules struct {
 
 func (x *BreakerRules) Reset() {
 	*x = BreakerRules{}
-	mi := &file_wire_proto_msgTypes[12]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1769,7 +1769,7 @@ func (x *BreakerRules) String() string {
 func (*BreakerRules) ProtoMessage() {}
 
 func (x *BreakerRules) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[12]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1782,7 +1782,7 @@ func (x *BreakerRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BreakerRules.ProtoReflect.Descriptor instead.
 func (*BreakerRules) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{12}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *BreakerRules) GetFailureThreshold() uint32 {
@@ -1829,7 +1829,7 @@ type Statuses struct {
 
 func (x *Statuses) Reset() {
 	*x = Statuses{}
-	mi := &file_wire_proto_msgTypes[13]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +1841,7 @@ func (x *Statuses) String() string {
 func (*Statuses) ProtoMessage() {}
 
 func (x *Statuses) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[13]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +1854,7 @@ func (x *Statuses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Statuses.ProtoReflect.Descriptor instead.
 func (*Statuses) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{13}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Statuses) GetCodes() []uint32 {
@@ -1876,7 +1876,7 @@ type PoolRules struct {
 
 func (x *PoolRules) Reset() {
 	*x = PoolRules{}
-	mi := &file_wire_proto_msgTypes[14]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1888,7 +1888,7 @@ func (x *PoolRules) String() string {
 func (*PoolRules) ProtoMessage() {}
 
 func (x *PoolRules) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[14]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1901,7 +1901,7 @@ func (x *PoolRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PoolRules.ProtoReflect.Descriptor instead.
 func (*PoolRules) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{14}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *PoolRules) GetMaxIdle() uint32 {
@@ -1938,13 +1938,14 @@ type Class struct {
 	Runtime       string                 `protobuf:"bytes,1,opt,name=runtime,proto3" json:"runtime,omitempty"`
 	Connector     string                 `protobuf:"bytes,2,opt,name=connector,proto3" json:"connector,omitempty"`
 	Group         string                 `protobuf:"bytes,3,opt,name=group,proto3" json:"group,omitempty"`
+	Transport     string                 `protobuf:"bytes,4,opt,name=transport,proto3" json:"transport,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Class) Reset() {
 	*x = Class{}
-	mi := &file_wire_proto_msgTypes[15]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1956,7 +1957,7 @@ func (x *Class) String() string {
 func (*Class) ProtoMessage() {}
 
 func (x *Class) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[15]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1969,7 +1970,7 @@ func (x *Class) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Class.ProtoReflect.Descriptor instead.
 func (*Class) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{15}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Class) GetRuntime() string {
@@ -1993,6 +1994,13 @@ func (x *Class) GetGroup() string {
 	return ""
 }
 
+func (x *Class) GetTransport() string {
+	if x != nil {
+		return x.Transport
+	}
+	return ""
+}
+
 type Model struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -2003,7 +2011,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_wire_proto_msgTypes[16]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2015,7 +2023,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[16]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2028,7 +2036,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{16}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Model) GetId() string {
@@ -2056,7 +2064,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_wire_proto_msgTypes[17]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2068,7 +2076,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[17]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2081,7 +2089,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{17}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Key) GetSum() []byte {
@@ -2110,7 +2118,7 @@ type Pin struct {
 
 func (x *Pin) Reset() {
 	*x = Pin{}
-	mi := &file_wire_proto_msgTypes[18]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2122,7 +2130,7 @@ func (x *Pin) String() string {
 func (*Pin) ProtoMessage() {}
 
 func (x *Pin) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[18]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2135,7 +2143,7 @@ func (x *Pin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pin.ProtoReflect.Descriptor instead.
 func (*Pin) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{18}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Pin) GetWorkers() []byte {
@@ -2187,7 +2195,7 @@ type Select struct {
 
 func (x *Select) Reset() {
 	*x = Select{}
-	mi := &file_wire_proto_msgTypes[19]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2199,7 +2207,7 @@ func (x *Select) String() string {
 func (*Select) ProtoMessage() {}
 
 func (x *Select) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[19]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2212,7 +2220,7 @@ func (x *Select) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Select.ProtoReflect.Descriptor instead.
 func (*Select) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{19}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Select) GetIncarnation() uint64 {
@@ -2397,7 +2405,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_wire_proto_msgTypes[20]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2409,7 +2417,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[20]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2422,7 +2430,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{20}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Snapshot) GetAsker() uint64 {
@@ -2451,7 +2459,7 @@ type LoadsAsk struct {
 
 func (x *LoadsAsk) Reset() {
 	*x = LoadsAsk{}
-	mi := &file_wire_proto_msgTypes[21]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2463,7 +2471,7 @@ func (x *LoadsAsk) String() string {
 func (*LoadsAsk) ProtoMessage() {}
 
 func (x *LoadsAsk) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[21]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2476,7 +2484,7 @@ func (x *LoadsAsk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LoadsAsk.ProtoReflect.Descriptor instead.
 func (*LoadsAsk) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{21}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LoadsAsk) GetAsker() uint64 {
@@ -2506,7 +2514,7 @@ type Loads struct {
 
 func (x *Loads) Reset() {
 	*x = Loads{}
-	mi := &file_wire_proto_msgTypes[22]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2518,7 +2526,7 @@ func (x *Loads) String() string {
 func (*Loads) ProtoMessage() {}
 
 func (x *Loads) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[22]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2531,7 +2539,7 @@ func (x *Loads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loads.ProtoReflect.Descriptor instead.
 func (*Loads) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{22}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Loads) GetQuestion() uint64 {
@@ -2572,7 +2580,7 @@ type WorkerLoads struct {
 
 func (x *WorkerLoads) Reset() {
 	*x = WorkerLoads{}
-	mi := &file_wire_proto_msgTypes[23]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2592,7 @@ func (x *WorkerLoads) String() string {
 func (*WorkerLoads) ProtoMessage() {}
 
 func (x *WorkerLoads) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[23]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2605,7 @@ func (x *WorkerLoads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkerLoads.ProtoReflect.Descriptor instead.
 func (*WorkerLoads) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{23}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WorkerLoads) GetWorker() []byte {
@@ -2628,7 +2636,7 @@ type RankLoad struct {
 
 func (x *RankLoad) Reset() {
 	*x = RankLoad{}
-	mi := &file_wire_proto_msgTypes[24]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2640,7 +2648,7 @@ func (x *RankLoad) String() string {
 func (*RankLoad) ProtoMessage() {}
 
 func (x *RankLoad) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[24]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2653,7 +2661,7 @@ func (x *RankLoad) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RankLoad.ProtoReflect.Descriptor instead.
 func (*RankLoad) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{24}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RankLoad) GetRank() uint32 {
@@ -2702,7 +2710,7 @@ type Reply struct {
 
 func (x *Reply) Reset() {
 	*x = Reply{}
-	mi := &file_wire_proto_msgTypes[25]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2714,7 +2722,7 @@ func (x *Reply) String() string {
 func (*Reply) ProtoMessage() {}
 
 func (x *Reply) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[25]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2727,7 +2735,7 @@ func (x *Reply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reply.ProtoReflect.Descriptor instead.
 func (*Reply) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{25}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Reply) GetIncarnation() uint64 {
@@ -2810,13 +2818,15 @@ type Pick struct {
 	PairGroup     string                 `protobuf:"bytes,19,opt,name=pair_group,json=pairGroup,proto3" json:"pair_group,omitempty"`
 	Matched       uint64                 `protobuf:"varint,20,opt,name=matched,proto3" json:"matched,omitempty"`                     // tokens of the prompt that the worker is known to hold
 	SealedKey     []byte                 `protobuf:"bytes,21,opt,name=sealed_key,json=sealedKey,proto3" json:"sealed_key,omitempty"` // as its record has it
+	Breaker       *BreakerRules          `protobuf:"bytes,22,opt,name=breaker,proto3" json:"breaker,omitempty"`                      // its own, as are
+	Pool          *PoolRules             `protobuf:"bytes,23,opt,name=pool,proto3" json:"pool,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Pick) Reset() {
 	*x = Pick{}
-	mi := &file_wire_proto_msgTypes[26]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2828,7 +2838,7 @@ func (x *Pick) String() string {
 func (*Pick) ProtoMessage() {}
 
 func (x *Pick) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[26]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2841,7 +2851,7 @@ func (x *Pick) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pick.ProtoReflect.Descriptor instead.
 func (*Pick) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{26}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Pick) GetWorker() []byte {
@@ -2991,6 +3001,20 @@ func (x *Pick) GetSealedKey() []byte {
 	return nil
 }
 
+func (x *Pick) GetBreaker() *BreakerRules {
+	if x != nil {
+		return x.Breaker
+	}
+	return nil
+}
+
+func (x *Pick) GetPool() *PoolRules {
+	if x != nil {
+		return x.Pool
+	}
+	return nil
+}
+
 // Error is why there is no answer. A code that is absent reads as internal.
 type Error struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -3003,7 +3027,7 @@ type Error struct {
 
 func (x *Error) Reset() {
 	*x = Error{}
-	mi := &file_wire_proto_msgTypes[27]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3015,7 +3039,7 @@ func (x *Error) String() string {
 func (*Error) ProtoMessage() {}
 
 func (x *Error) ProtoReflect() protoreflect.Message {
-	mi := &file_wire_proto_msgTypes[27]
+	mi := &file_wire_wirepb_wire_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3028,7 +3052,7 @@ func (x *Error) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Error.ProtoReflect.Descriptor instead.
 func (*Error) Descriptor() ([]byte, []int) {
-	return file_wire_proto_rawDescGZIP(), []int{27}
+	return file_wire_wirepb_wire_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Error) GetCode() ErrorCode {
@@ -3052,12 +3076,11 @@ func (x *Error) GetClasses() []*Class {
 	return nil
 }
 
-var File_wire_proto protoreflect.FileDescriptor
+var File_wire_wirepb_wire_proto protoreflect.FileDescriptor
 
-const file_wire_proto_rawDesc = "" +
+const file_wire_wirepb_wire_proto_rawDesc = "" +
 	"\n" +
-	"\n" +
-	"wire.proto\x12\x06smg.v1\"\x8f\x02\n" +
+	"\x16wire/wirepb/wire.proto\x12\x06smg.v1\"\x8f\x02\n" +
 	"\n" +
 	"LeaseBatch\x12\x18\n" +
 	"\aingress\x18\x01 \x01(\tR\aingress\x12 \n" +
@@ -3209,11 +3232,12 @@ const file_wire_proto_rawDesc = "" +
 	"timeout_us\x18\x03 \x01(\x04R\ttimeoutUs\x12,\n" +
 	"\x12connect_timeout_us\x18\x04 \x01(\x04R\x10connectTimeoutUsB\v\n" +
 	"\t_max_idleB\x12\n" +
-	"\x10_idle_timeout_us\"U\n" +
+	"\x10_idle_timeout_us\"s\n" +
 	"\x05Class\x12\x18\n" +
 	"\aruntime\x18\x01 \x01(\tR\aruntime\x12\x1c\n" +
 	"\tconnector\x18\x02 \x01(\tR\tconnector\x12\x14\n" +
-	"\x05group\x18\x03 \x01(\tR\x05group\"1\n" +
+	"\x05group\x18\x03 \x01(\tR\x05group\x12\x1c\n" +
+	"\ttransport\x18\x04 \x01(\tR\ttransport\"1\n" +
 	"\x05Model\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaliases\x18\x02 \x03(\tR\aaliases\"3\n" +
@@ -3278,7 +3302,7 @@ const file_wire_proto_rawDesc = "" +
 	"\areplica\x18\x05 \x01(\x06R\areplica\x12 \n" +
 	"\x04pick\x18\x06 \x01(\v2\f.smg.v1.PickR\x04pick\x12#\n" +
 	"\x05error\x18\a \x01(\v2\r.smg.v1.ErrorR\x05error\x12\x16\n" +
-	"\x06queued\x18\b \x01(\bR\x06queued\"\xcd\x04\n" +
+	"\x06queued\x18\b \x01(\bR\x06queued\"\xa4\x05\n" +
 	"\x04Pick\x12\x16\n" +
 	"\x06worker\x18\x01 \x01(\fR\x06worker\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\x12\x1d\n" +
@@ -3304,7 +3328,9 @@ const file_wire_proto_rawDesc = "" +
 	"pair_group\x18\x13 \x01(\tR\tpairGroup\x12\x18\n" +
 	"\amatched\x18\x14 \x01(\x04R\amatched\x12\x1d\n" +
 	"\n" +
-	"sealed_key\x18\x15 \x01(\fR\tsealedKey\"q\n" +
+	"sealed_key\x18\x15 \x01(\fR\tsealedKey\x12.\n" +
+	"\abreaker\x18\x16 \x01(\v2\x14.smg.v1.BreakerRulesR\abreaker\x12%\n" +
+	"\x04pool\x18\x17 \x01(\v2\x11.smg.v1.PoolRulesR\x04pool\"q\n" +
 	"\x05Error\x12%\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x11.smg.v1.ErrorCodeR\x04code\x12\x18\n" +
 	"\amessage\x18\x02 \x01(\tR\amessage\x12'\n" +
@@ -3371,20 +3397,20 @@ const file_wire_proto_rawDesc = "" +
 	"B\x11Z\x0fsmg/wire/wirepbb\x06proto3"
 
 var (
-	file_wire_proto_rawDescOnce sync.Once
-	file_wire_proto_rawDescData []byte
+	file_wire_wirepb_wire_proto_rawDescOnce sync.Once
+	file_wire_wirepb_wire_proto_rawDescData []byte
 )
 
-func file_wire_proto_rawDescGZIP() []byte {
-	file_wire_proto_rawDescOnce.Do(func() {
-		file_wire_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_wire_proto_rawDesc), len(file_wire_proto_rawDesc)))
+func file_wire_wirepb_wire_proto_rawDescGZIP() []byte {
+	file_wire_wirepb_wire_proto_rawDescOnce.Do(func() {
+		file_wire_wirepb_wire_proto_rawDescData = protoimpl.X.CompressGZIP(unsafe.Slice(unsafe.StringData(file_wire_wirepb_wire_proto_rawDesc), len(file_wire_wirepb_wire_proto_rawDesc)))
 	})
-	return file_wire_proto_rawDescData
+	return file_wire_wirepb_wire_proto_rawDescData
 }
 
-var file_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
-var file_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
-var file_wire_proto_goTypes = []any{
+var file_wire_wirepb_wire_proto_enumTypes = make([]protoimpl.EnumInfo, 8)
+var file_wire_wirepb_wire_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_wire_wirepb_wire_proto_goTypes = []any{
 	(Leg)(0),             // 0: smg.v1.Leg
 	(Mode)(0),            // 1: smg.v1.Mode
 	(EntryKind)(0),       // 2: smg.v1.EntryKind
@@ -3423,7 +3449,7 @@ var file_wire_proto_goTypes = []any{
 	(*Error)(nil),        // 35: smg.v1.Error
 	nil,                  // 36: smg.v1.Worker.LabelsEntry
 }
-var file_wire_proto_depIdxs = []int32{
+var file_wire_wirepb_wire_proto_depIdxs = []int32{
 	0,  // 0: smg.v1.LeaseBatch.leg:type_name -> smg.v1.Leg
 	9,  // 1: smg.v1.LeaseBatch.entries:type_name -> smg.v1.LeaseEntry
 	10, // 2: smg.v1.LeaseBatch.beat:type_name -> smg.v1.LeaseBeat
@@ -3462,40 +3488,42 @@ var file_wire_proto_depIdxs = []int32{
 	35, // 35: smg.v1.Reply.error:type_name -> smg.v1.Error
 	0,  // 36: smg.v1.Pick.leg:type_name -> smg.v1.Leg
 	1,  // 37: smg.v1.Pick.mode:type_name -> smg.v1.Mode
-	7,  // 38: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
-	23, // 39: smg.v1.Error.classes:type_name -> smg.v1.Class
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	20, // 38: smg.v1.Pick.breaker:type_name -> smg.v1.BreakerRules
+	22, // 39: smg.v1.Pick.pool:type_name -> smg.v1.PoolRules
+	7,  // 40: smg.v1.Error.code:type_name -> smg.v1.ErrorCode
+	23, // 41: smg.v1.Error.classes:type_name -> smg.v1.Class
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
-func init() { file_wire_proto_init() }
-func file_wire_proto_init() {
-	if File_wire_proto != nil {
+func init() { file_wire_wirepb_wire_proto_init() }
+func file_wire_wirepb_wire_proto_init() {
+	if File_wire_wirepb_wire_proto != nil {
 		return
 	}
-	file_wire_proto_msgTypes[5].OneofWrappers = []any{}
-	file_wire_proto_msgTypes[6].OneofWrappers = []any{}
-	file_wire_proto_msgTypes[11].OneofWrappers = []any{}
-	file_wire_proto_msgTypes[14].OneofWrappers = []any{}
+	file_wire_wirepb_wire_proto_msgTypes[5].OneofWrappers = []any{}
+	file_wire_wirepb_wire_proto_msgTypes[6].OneofWrappers = []any{}
+	file_wire_wirepb_wire_proto_msgTypes[11].OneofWrappers = []any{}
+	file_wire_wirepb_wire_proto_msgTypes[14].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
-			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_proto_rawDesc), len(file_wire_proto_rawDesc)),
+			RawDescriptor: unsafe.Slice(unsafe.StringData(file_wire_wirepb_wire_proto_rawDesc), len(file_wire_wirepb_wire_proto_rawDesc)),
 			NumEnums:      8,
 			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
-		GoTypes:           file_wire_proto_goTypes,
-		DependencyIndexes: file_wire_proto_depIdxs,
-		EnumInfos:         file_wire_proto_enumTypes,
-		MessageInfos:      file_wire_proto_msgTypes,
+		GoTypes:           file_wire_wirepb_wire_proto_goTypes,
+		DependencyIndexes: file_wire_wirepb_wire_proto_depIdxs,
+		EnumInfos:         file_wire_wirepb_wire_proto_enumTypes,
+		MessageInfos:      file_wire_wirepb_wire_proto_msgTypes,
 	}.Build()
-	File_wire_proto = out.File
-	file_wire_proto_goTypes = nil
-	file_wire_proto_depIdxs = nil
+	File_wire_wirepb_wire_proto = out.File
+	file_wire_wirepb_wire_proto_goTypes = nil
+	file_wire_wirepb_wire_proto_depIdxs = nil
 }

@@ -12,7 +12,9 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"smg/sim/instant"
+	"smg/sim/simgrpc"
 	"smg/sim/simhttp"
+	"smg/sim/simtext"
 )
 
 // defaultPort is the first port of an engine, as in SGLang's examples.
@@ -46,6 +48,9 @@ func Flags() []cli.Flag {
 		&cli.StringFlag{Category: where, Name: "log-level", Value: "info", Usage: "`LEVEL` of the log: debug, info, warn or error"},
 
 		&cli.StringFlag{Category: engine, Name: "engine", Value: string(d.Kind), Usage: "protocol to speak: `sglang` or vllm"},
+		&cli.BoolFlag{Category: engine, Name: "grpc-mode", Usage: "speak the engine's gRPC protocol in place of HTTP"},
+		&cli.BoolFlag{Category: engine, Name: "kv-events", Usage: "tell those who subscribe over gRPC how the prefix cache changes"},
+		&cli.StringFlag{Category: engine, Name: "byte-tokenizer", Usage: "have a token for each byte of a prompt, and write that as a tokenizer into `DIR`, for whoever has to make tokens of text"},
 		&cli.StringFlag{Category: engine, Name: "model", Value: d.Model, Usage: "`NAME` of the served model"},
 		&cli.StringFlag{Category: engine, Name: "api-key", Usage: "`KEY` that callers must present"},
 		&cli.IntFlag{Category: engine, Name: "context-length", Value: d.Core.ContextLength, Usage: "`TOKENS` of prompt and answer together"},
@@ -97,6 +102,15 @@ func read(c *cli.Context) (options, error) {
 	if err := disaggConfig(c, &o.engine); err != nil {
 		faults = append(faults, err)
 	}
+	if c.Bool("grpc-mode") {
+		o.engine.Front = simgrpc.New
+		if c.Bool("instant") {
+			bad("--grpc-mode has no meaning with --instant, which speaks HTTP")
+		}
+		if o.engine.Disagg.EncoderOnly || o.engine.Disagg.ECRole == simhttp.ECProducer {
+			bad("--grpc-mode is not for encoders: they speak HTTP")
+		}
+	}
 	if c.Bool("instant") {
 		o.instant = &instant.Config{
 			OwnedBy: c.String("engine"), Model: c.String("model"),
@@ -132,6 +146,10 @@ func engineConfig(c *cli.Context) simhttp.Config {
 	cfg.APIKey = c.String("api-key")
 	cfg.TimeScale = c.Float64("time-scale")
 	cfg.HideCached = c.Bool("hide-cached-tokens")
+	cfg.KVEvents = c.Bool("kv-events")
+	if dir := c.String("byte-tokenizer"); dir != "" {
+		cfg.Tokens, cfg.TokenizerPath = simtext.Bytes, dir
+	}
 	cfg.EmbeddingDimensions = c.Int("embedding-dimensions")
 	cfg.MaxBodyBytes = c.Int64("max-body-bytes")
 	cfg.Lengths.Min, cfg.Lengths.Max = c.Int("answer-min-tokens"), c.Int("answer-max-tokens")

@@ -18,6 +18,7 @@ import (
 	"smg/cmd/internal/version"
 	"smg/sim/instant"
 	"smg/sim/simhttp"
+	"smg/sim/simtext"
 )
 
 // Exit codes.
@@ -105,6 +106,11 @@ func plainUsage(err error) string {
 // run listens first, so that a busy port is found before anything starts, and
 // then serves until ctx ends.
 func run(ctx context.Context, o options, stderr io.Writer) error {
+	if dir := o.engine.TokenizerPath; dir != "" {
+		if err := simtext.WriteTokenizer(dir); err != nil {
+			return fmt.Errorf("--byte-tokenizer: %w", err)
+		}
+	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: o.level}))
 	listeners, err := listenAll(o.listen)
 	if err != nil {
@@ -121,7 +127,7 @@ func run(ctx context.Context, o options, stderr io.Writer) error {
 		if err != nil {
 			return errors.Join(err, closeAll(listeners))
 		}
-		ready(stderr, listeners, nil)
+		ready(stderr, "http", listeners, nil)
 		g, ctx := errgroup.WithContext(ctx)
 		for _, l := range listeners {
 			g.Go(func() error { return server.Serve(ctx, l) })
@@ -132,16 +138,20 @@ func run(ctx context.Context, o options, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ready(stderr, listeners, control, fleet.PeerAddrs()...)
+	scheme := "http"
+	if o.engine.Front != nil {
+		scheme = "grpc"
+	}
+	ready(stderr, scheme, listeners, control, fleet.PeerAddrs()...)
 	return fleet.Run(ctx)
 }
 
 // ready says in one line where the engines are. They accept connections from
 // here on, and answer as soon as they are served.
-func ready(w io.Writer, listeners []net.Listener, control net.Listener, peers ...string) {
-	line := "listening on http://" + listeners[0].Addr().String()
+func ready(w io.Writer, scheme string, listeners []net.Listener, control net.Listener, peers ...string) {
+	line := "listening on " + scheme + "://" + listeners[0].Addr().String()
 	if more := len(listeners) - 1; more > 0 {
-		line += fmt.Sprintf(" and %d more, up to http://%s", more, listeners[more].Addr())
+		line += fmt.Sprintf(" and %d more, up to %s://%s", more, scheme, listeners[more].Addr())
 	}
 	if len(peers) > 0 {
 		line += ", for other engines on " + peers[0]

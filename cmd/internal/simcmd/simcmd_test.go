@@ -58,6 +58,9 @@ func TestMainInProcess(t *testing.T) {
 	}{
 		{"serves until the context ends", []string{"--port", "0", "--control-port", "0"}, 0, "listening on http://127.0.0.1:"},
 		{"instant", []string{"--port", "0", "--instant"}, 0, "listening on http://127.0.0.1:"},
+		{"gRPC", []string{"--port", "0", "--engine", "vllm", "--grpc-mode", "--kv-events", "--engines", "2"}, 0, " and 1 more, up to grpc://127.0.0.1:"},
+		{"gRPC at once", []string{"--grpc-mode", "--instant"}, 2, "--grpc-mode has no meaning with --instant"},
+		{"an encoder over gRPC", []string{"--grpc-mode", "--encoder-only"}, 2, "--grpc-mode is not for encoders"},
 		{"usage", []string{"--nope"}, 2, "smg-sim: unknown flag --nope"},
 		{"range", []string{"--decode-step-ms", "-1"}, 2, "--decode-step-ms"},
 		{"a prefill engine", []string{"--port", "0", "--disaggregation-mode", "prefill", "--disaggregation-bootstrap-port", "0"}, 0, ", for other engines on 127.0.0.1:"},
