@@ -41,7 +41,7 @@ func Read(program, command string, args []string) (cmd *flags.Command, code int)
 		return nil, flags.Report(os.Stderr, err)
 	}
 	if cmd.Verb == flags.Print {
-		fmt.Print(cmd.Output)
+		fmt.Print(Wrap(cmd.Output, Width(os.Stdout)))
 		return nil, 0
 	}
 	return cmd, 0

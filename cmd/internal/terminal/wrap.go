@@ -38,11 +38,13 @@ func wrapLine(line string, width int) string {
 	if utf8.RuneCountInString(line) <= width {
 		return line
 	}
-	const step = 4 // further in than the line's beginning, where there is no column or no room beneath it
+	const step = 4 // further in than the line's beginning, where there is no room beneath the column
 	begin := len(line) - len(strings.TrimLeft(line, " "))
-	column := begin + step
-	if i := strings.LastIndex(line, "  "); i > begin && i+2 <= width/2 {
-		column = i + 2
+	column := begin
+	if i := strings.LastIndex(line, "  "); i > begin {
+		if column = i + 2; column > width*2/3 {
+			column = begin + step
+		}
 	}
 	var out strings.Builder
 	used := 0

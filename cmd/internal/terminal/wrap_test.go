@@ -17,9 +17,9 @@ func TestWrap(t *testing.T) {
 		{"short", "a b\n\n  c\n", 5, "a b\n\n  c\n"},
 		{"column", "  --a N  one two three four\n", 19, "  --a N  one two\n         three four\n"},
 		{"no room beneath the column", "  --a-long-name N  one two three\n", 20, "  --a-long-name N\n      one two three\n"},
-		{"prose", "one two three four five\n", 14, "one two three\n    four five\n"},
-		{"a word is not broken", "  http://a-long-name.example/path x\n", 10, "  http://a-long-name.example/path\n      x\n"},
-		{"no newline at the end", "one two", 4, "one\n    two"},
+		{"prose", "one two three four five\n", 14, "one two three\nfour five\n"},
+		{"a word is not broken", "  http://a-long-name.example/path x\n", 10, "  http://a-long-name.example/path\n  x\n"},
+		{"no newline at the end", "one two", 4, "one\ntwo"},
 		{"letters, not bytes", "ää öö üü\n", 8, "ää öö üü\n"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
