@@ -141,7 +141,7 @@ func stopWhileServing(t *testing.T) {
 	g := serve(t, 2, "--router-shutdown-grace-period-secs", "60", "--", "--decode-step-ms", "10")
 	s := openStream(t, g.url, tokens)
 	g.signal(syscall.SIGTERM)
-	g.signal(syscall.SIGINT) // at once, as supervisors do: it is the same
+	g.signal(syscall.SIGTERM) // at once, as supervisors do: it is the same
 	g.says("draining in_flight=1")
 	if pieces, whole := s.rest(); !whole || pieces < tokens/2 {
 		t.Errorf("%d pieces, whole: %v", pieces, whole)
