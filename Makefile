@@ -62,7 +62,7 @@ fmt: ## format all Go code
 
 .PHONY: clean
 clean: ## remove what the other targets made here; the caches of Go and pip stay
-	rm -rf bin dist .venv-python .venv-real .venv-clients .venv-grpc .venv-vllm .venv-tokenizer .venv-templates
+	rm -rf bin dist .venv-python .venv-real .venv-clients .venv-grpc .venv-zmq .venv-vllm .venv-tokenizer .venv-templates
 
 ##@ Test
 
@@ -123,6 +123,10 @@ test-clients: build .venv-clients/.done ## the OpenAI and Anthropic clients and 
 test-clients-go: build ## the OpenAI client for Go and HTTP/2 of net/http; compiling it takes a minute and 3 GB, not part of CI
 	$(GO) -C test/clients/go test -count=1 ./...
 
+.PHONY: test-zmq
+test-zmq: .venv-zmq/.done ## our part of ZeroMQ against libzmq, and our reader of KV-cache events against msgspec; not part of CI
+	SMG_TEST_ZMQ_PYTHON=$(CURDIR)/.venv-zmq/bin/python $(GO) test -count=1 -run Libzmq ./engine/kvzmq
+
 .PHONY: test-vllm
 test-vllm: build .venv-vllm/.done ## a real vLLM on the CPU behind the gateway, prefill/decode with NIXL too; 3 GB of downloads, not part of CI
 	.venv-vllm/bin/python -B -m pytest -q -rs test/vllm
@@ -182,6 +186,12 @@ engine-help: ## record the help of the engines that are installed here (test/eng
 	rm -rf .venv-templates
 	$(PYTHON) -m venv .venv-templates
 	.venv-templates/bin/python -m pip install --quiet --no-compile --require-hashes --no-deps -r test/templates/requirements.txt
+	touch $@
+
+.venv-zmq/.done: test/zmq/requirements.txt
+	rm -rf .venv-zmq
+	$(PYTHON) -m venv .venv-zmq
+	.venv-zmq/bin/python -m pip install --quiet --no-compile --require-hashes --no-deps -r test/zmq/requirements.txt
 	touch $@
 
 .venv-grpc/.done: test/grpc/requirements.txt

@@ -16,10 +16,10 @@ import (
 
 // shownDecision is a decision as the page shows it.
 type shownDecision struct {
-	Leg, Model, Policy, Error string
-	Plan                      uint64
-	Candidates                int
-	Worker                    *struct {
+	Leg, Model, Policy, Branch, Error string
+	Plan                              uint64
+	Candidates                        int
+	Worker                            *struct {
 		URL   string
 		Score *float64
 	}

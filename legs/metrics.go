@@ -94,6 +94,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 		ch <- g.desc
 	}
 	c.outcomes.probes.Describe(ch)
+	c.outcomes.events.describe(ch)
 }
 
 // Collect implements [prometheus.Collector].
@@ -122,6 +123,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	page.totals()
 	c.outcomes.probes.Collect(ch)
+	c.outcomes.events.collect(ch)
 }
 
 // exported is the engines' gauges of the workers that this replica keeps, what their

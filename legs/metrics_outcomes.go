@@ -23,13 +23,14 @@ var (
 // that keeps a worker counts. The services of a process share them.
 type outcomes struct {
 	probes *prometheus.CounterVec // worker_type, result
+	events *eventMetrics
 }
 
 func newOutcomes() *outcomes {
 	return &outcomes{probes: prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "smg_worker_health_checks_total",
 		Help: "Probes of workers.",
-	}, []string{"worker_type", "result"})}
+	}, []string{"worker_type", "result"}), events: newEventMetrics()}
 }
 
 // probed counts a health probe.

@@ -24,6 +24,7 @@ func TestGateway(t *testing.T) {
 	t.Run("54_first_poll_and_interval", polledAtItsInterval)
 	t.Run("55_polled_on_demand", polledOnDemand)
 	t.Run("57_engine_gauges", engineGaugesFollow)
+	t.Run("58_kv_events", eventsFollowed)
 }
 
 func polledAtItsInterval(t *testing.T) {

@@ -53,7 +53,10 @@ type Deps struct {
 	Bus    *bus.Conn
 	Prober Prober
 	// Loads is a new source of a worker's loads. With nil nobody is polled.
-	Loads      func(*worker.Spec) LoadSource
+	Loads func(*worker.Spec) LoadSource
+	// Events is a source of a worker's KV-cache events, nil if its engine publishes
+	// none. With a nil function nobody is followed.
+	Events     func(*worker.Spec) EventSource
 	Recorder   Recorder // nil: nothing is recorded
 	Pins       PinStore // shared by the leg's replicas; nil where each has its own pins
 	Log        *slog.Logger
@@ -67,7 +70,8 @@ type Service struct {
 	bus       *bus.Conn
 	prober    Prober
 	identify  func(context.Context, *worker.Spec) (worker.Process, error)
-	loads     func(*worker.Spec) LoadSource // nil: nobody is polled
+	loads     func(*worker.Spec) LoadSource  // nil: nobody is polled
+	sources   func(*worker.Spec) EventSource // nil: nobody is followed
 	recorder  Recorder
 	log       *slog.Logger
 	now       func() time.Time
@@ -126,7 +130,7 @@ func New(cfg Config, d Deps) (*Service, error) {
 	}
 	fold := worker.NewFold()
 	s := &Service{
-		cfg: cfg, bus: d.Bus, prober: d.Prober, loads: d.Loads, recorder: d.Recorder, log: log, now: d.Now,
+		cfg: cfg, bus: d.Bus, prober: d.Prober, loads: d.Loads, sources: d.Events, recorder: d.Recorder, log: log, now: d.Now,
 		book: book, fold: fold, registry: worker.NewRegistry(fold, cfg.Keeper.Breaker.SuccessThreshold),
 		ranking: worker.NewRanking(), readiness: worker.NewReadiness(cfg.Settle),
 		keepers: map[worker.ID]*keeping{}, agenda: agenda{base: d.Now()}, gone: map[worker.ID]gone{},
@@ -296,6 +300,10 @@ func (s *Service) Run(ctx context.Context) error {
 	})
 	g.Go(func() error {
 		s.pollLoads(ctx)
+		return nil
+	})
+	g.Go(func() error {
+		s.followEvents(ctx)
 		return nil
 	})
 	return errors.Join(g.Wait(), subs.Stop())

@@ -131,6 +131,7 @@ type site struct {
 	prober  *prober
 	reg     *prometheus.Registry
 	log     *logged
+	events  *publishers
 	begun   time.Time
 }
 
@@ -166,11 +167,11 @@ func inTimeOn(t *testing.T, conn *bus.Conn, change func(*Config), body func(t *t
 		}
 		s := &site{
 			engines: &engines{answers: map[string]func(context.Context) (Loads, error){}, polls: map[string][]time.Time{}, sources: map[string]int{}},
-			prober:  &prober{}, reg: prometheus.NewRegistry(), log: &logged{}, begun: time.Now(),
+			events:  &publishers{by: map[string]*publisher{}}, prober: &prober{}, reg: prometheus.NewRegistry(), log: &logged{}, begun: time.Now(),
 		}
 		var err error
 		s.Service, err = New(cfg, Deps{
-			Bus: conn, Prober: s.prober, Loads: s.engines.newSource, Registerer: s.reg, Now: time.Now,
+			Bus: conn, Prober: s.prober, Loads: s.engines.newSource, Events: s.events.source, Registerer: s.reg, Now: time.Now,
 			Log: slog.New(slog.NewTextHandler(s.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		})
 		if err != nil {
@@ -181,6 +182,7 @@ func inTimeOn(t *testing.T, conn *bus.Conn, change func(*Config), body func(t *t
 		var loops sync.WaitGroup
 		loops.Go(func() { s.loop(ctx) })
 		loops.Go(func() { s.pollLoads(ctx) })
+		loops.Go(func() { s.followEvents(ctx) })
 		loops.Go(func() {
 			for ctx.Err() == nil { // its own beats, as if heard over the bus
 				s.onBeat(&wire.Beat{Replica: cfg.Replica, Ready: true})

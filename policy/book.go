@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"smg/policy/kvindex"
 	"smg/worker"
 )
 
@@ -42,6 +43,7 @@ type chapter struct {
 	undo   func(worker.LeaseID)
 	tick   func(time.Time)
 	end    func()
+	events func(model string) *kvindex.Index
 	reads  Inputs
 	loads  bool // it reads load reports
 	pins   bool
@@ -135,6 +137,10 @@ func (b *Book) For(model string) (name string, p Policy) {
 // ReadsLoads says whether the policy of a model reads what workers report of their
 // load.
 func (b *Book) ReadsLoads(model string) bool { return b.of(model).loads }
+
+// Events is where the KV-cache events of a model's workers go, as the model's policy
+// says, or nil.
+func (b *Book) Events(model string) *kvindex.Index { return b.of(model).events(model) }
 
 func (b *Book) of(model string) *chapter {
 	if c := (*b.models.Load())[model]; c != nil {
@@ -258,6 +264,7 @@ func newChapter(name string, p Policy) *chapter {
 	c := &chapter{
 		name: name, policy: p, reads: Reads(p), loads: ReadsLoads(p), pins: name == Manual,
 		forget: func(worker.ID) {}, undo: func(worker.LeaseID) {}, tick: func(time.Time) {}, end: func() {},
+		events: func(string) *kvindex.Index { return nil },
 	}
 	if f, ok := p.(Forgetter); ok {
 		c.forget = f.Forget
@@ -270,6 +277,9 @@ func newChapter(name string, p Policy) *chapter {
 	}
 	if e, ok := p.(Ender); ok {
 		c.end = e.End
+	}
+	if e, ok := p.(EventReader); ok {
+		c.events = e.Events
 	}
 	return c
 }

@@ -59,7 +59,8 @@ var (
 	_ Ticker    = (*cacheAware)(nil)
 	_ Ender     = (*cacheAware)(nil)
 
-	_ LoadReader = (*cacheAware)(nil)
+	_ LoadReader  = (*cacheAware)(nil)
+	_ EventReader = (*cacheAware)(nil)
 )
 
 func newCacheAware(cfg Config, deps Deps) (*cacheAware, error) {
@@ -82,9 +83,13 @@ func (p *cacheAware) Reads() Inputs { return ReadsTokens | ReadsText | NeedsText
 // ReadsLoads implements [LoadReader].
 func (p *cacheAware) ReadsLoads() bool { return true }
 
-// Events is where the KV-cache events of a model's engines go. While the index is
-// empty, the tree decides.
-func (p *cacheAware) Events(model string) *kvindex.Index { return p.model(model).events }
+// Events implements [EventReader]. While the index is empty, the tree decides.
+func (p *cacheAware) Events(model string) *kvindex.Index {
+	if p.hashed {
+		return nil
+	}
+	return p.model(model).events
+}
 
 // Pick implements [Policy]. It matches, then takes, then notes what was taken.
 func (p *cacheAware) Pick(req *Request, pool *worker.Pool) (Decision, error) {

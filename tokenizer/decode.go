@@ -311,8 +311,17 @@ func (s *wordPieceSink) end() { s.next.end() }
 // follow each other: one may make what the next one looks for.
 func cleanUp(s string) string {
 	for _, r := range [...][2]string{
-		{" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"},
-		{" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
+		{" .", "."},
+		{" ?", "?"},
+		{" !", "!"},
+		{" ,", ","},
+		{" ' ", "'"},
+		{" n't", "n't"},
+		{" 'm", "'m"},
+		{" do not", " don't"},
+		{" 's", "'s"},
+		{" 've", "'ve"},
+		{" 're", "'re"},
 	} {
 		s = strings.ReplaceAll(s, r[0], r[1])
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // ggufWriter makes files for tests.
@@ -205,7 +207,15 @@ func TestGGUFSentencePiece(t *testing.T) {
 	w.put("tokenizer.ggml.token_type", types)
 	w.put("tokenizer.ggml.bos_token_id", uint32(1))
 	w.put("tokenizer.ggml.eos_token_id", uint32(2))
+	w.put("tokenizer.ggml.unknown_token_id", ^uint32(0)) // none
 	tok := build(t, w)
+	file, err := ReadGGUF(bytes.NewReader(w.file()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(map[string]string{"bos_token": "<s>", "eos_token": "</s>"}, file.Named()); diff != "" {
+		t.Error(diff)
+	}
 	g := &GGUF{Types: types}
 	for i, text := range goldenTexts(t) {
 		if len(text) > 400 || !utf8.ValidString(text) || strings.Contains(text, "s>") || text == "" {

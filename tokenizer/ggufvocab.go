@@ -30,6 +30,12 @@ func (g *GGUF) Tokenizer() (*Tokenizer, error) {
 	if g.Scores != nil && len(g.Scores) != len(g.Tokens) || g.Types != nil && len(g.Types) != len(g.Tokens) {
 		return nil, fmt.Errorf("%d tokens have %d scores and %d types", len(g.Tokens), len(g.Scores), len(g.Types))
 	}
+	// Files say -1 where they mean none.
+	for _, id := range []**uint32{&g.BOS, &g.EOS, &g.Unknown, &g.CLS, &g.SEP} {
+		if *id != nil && int64(**id) >= int64(len(g.Tokens)) {
+			*id = nil
+		}
+	}
 	t := &Tokenizer{words: newWordCache()}
 	t.state.New = func() any { return new(state) }
 	var bos, eos bool // what is added unless the file says
@@ -67,6 +73,19 @@ func (g *GGUF) Tokenizer() (*Tokenizer, error) {
 		t.post = append(t.post, postPiece{ids: []uint32{*g.EOS}})
 	}
 	return t, t.finish(g.addedTokens())
+}
+
+// Named are the tokens that chat templates name, bos_token and the like.
+func (g *GGUF) Named() map[string]string {
+	named := map[string]string{}
+	for name, id := range map[string]*uint32{
+		"bos_token": g.BOS, "eos_token": g.EOS, "unk_token": g.Unknown, "cls_token": g.CLS, "sep_token": g.SEP,
+	} {
+		if id != nil && int64(*id) < int64(len(g.Tokens)) {
+			named[name] = g.Tokens[*id]
+		}
+	}
+	return named
 }
 
 func (g *GGUF) kind(i int) int32 {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -59,7 +60,13 @@ func goldenTexts(tb testing.TB) []string {
 	return g.Texts
 }
 
+// kinds are those that a test has read; they are not changed.
+var kinds sync.Map
+
 func goldenKind(tb testing.TB, name string) *kind {
+	if k, ok := kinds.Load(name); ok {
+		return k.(*kind)
+	}
 	k := &kind{name: name}
 	readGolden(tb, filepath.Join(*recorded, "kind_"+name+".json.gz"), k)
 	t, err := Parse(k.Tokenizer)
@@ -67,6 +74,7 @@ func goldenKind(tb testing.TB, name string) *kind {
 		tb.Fatalf("%s: %v", name, err)
 	}
 	k.tokenizer = t
+	kinds.Store(name, k)
 	return k
 }
 

@@ -25,7 +25,7 @@ func ExampleIndex_Match() {
 
 func ExampleFeed() {
 	now := time.Now()
-	f := kvindex.NewFeed(kvindex.New(kvindex.Bounds{}, now), worker.ID{1})
+	f := kvindex.NewFeed(kvindex.New(kvindex.Bounds{}, now), worker.ID{1}, kvindex.ByNumber)
 	fmt.Printf("%+v\n", f.Begin())
 	f.Connected()
 	fmt.Printf("%+v\n", f.Apply(&kvindex.Batch{Seq: 7, Events: []kvindex.Event{{
@@ -34,7 +34,7 @@ func ExampleFeed() {
 	}}}, now))
 	fmt.Printf("%+v\n", f.Ended(kvindex.EndOther))
 	// Output:
-	// {Do:connect From:0 After:0s Err:<nil>}
-	// {Do:read From:0 After:0s Err:<nil>}
-	// {Do:connect From:7 After:100ms Err:<nil>}
+	// {Do:connect After:0s From:[] Err:<nil>}
+	// {Do:read After:0s From:[] Err:<nil>}
+	// {Do:connect After:100ms From:[{Rank:0 Seq:7}] Err:<nil>}
 }

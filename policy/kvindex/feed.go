@@ -1,8 +1,10 @@
 package kvindex
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"smg/worker"
@@ -34,11 +36,32 @@ type Event struct {
 	Hashes []uint64
 }
 
-// Batch is some events of one rank in the order of their sequence numbers.
+// Batch is some events of one data-parallel rank. What an engine sends besides, such
+// as its load under a number that was there before, is none.
 type Batch struct {
-	Seq    uint64 // counts the rank's batches; 0 is no number
+	Seq    uint64 // counts the batches of the rank
 	Rank   int
 	Events []Event
+}
+
+// Resume is what can be had of events that were missed.
+type Resume uint8
+
+// The ways to resume.
+const (
+	// ByNumber: a stream of all ranks that is asked for by one number. Asked for none,
+	// it begins with what the engine holds, or with what happens next.
+	ByNumber Resume = iota
+	// ByRank: each rank by its own number, as far back as its engine remembers.
+	ByRank
+	// Never: what was missed is lost.
+	Never
+)
+
+// Cursor is how far a rank has been read.
+type Cursor struct {
+	Rank int
+	Seq  uint64 // of the last batch that was applied
 }
 
 // End is why an event stream ended.
@@ -51,7 +74,8 @@ const (
 	// EndUnimplemented: the engine publishes no events.
 	EndUnimplemented
 	// EndLost: the engine cannot replay what this reader has not seen: it asked for
-	// too old a number (OutOfRange), or was too slow (DataLoss).
+	// too old a number (OutOfRange), or was too slow (DataLoss), or the engine has begun
+	// to count anew.
 	EndLost
 )
 
@@ -81,9 +105,11 @@ func (d Do) String() string {
 // Step is what a [Feed] wants done.
 type Step struct {
 	Do Do
-	// Of Connect: the sequence number to ask for, and how long to wait first.
-	From  uint64
+	// Of Connect: how long to wait first, and behind what to ask for events, by rank. It
+	// is empty to begin anew. By number it has one cursor at most, and none at 0, which
+	// stands for that.
 	After time.Duration
+	From  []Cursor
 	// Err is what is wrong with events that were not stored, if anything is: a
 	// matter for the log.
 	Err error
@@ -97,25 +123,28 @@ const (
 
 // Feed is the state of one worker's event subscription. It brings the worker's events
 // into an index, and answers everything that happens to the stream with what to do
-// next; the caller does it. It is not safe for concurrent use; its index is.
-//
-// Each rank of a worker counts its own batches. An engine can be asked for what follows
-// one number, so a worker of which several ranks have spoken is asked for its present
-// state once its stream has ended.
+// next; the caller does it. Every rank counts its batches by itself. It is not safe for
+// concurrent use; its index is.
 type Feed struct {
-	src  *Source
-	last []uint64 // of each rank: number of the last batch that was applied; 0: none
-	done bool
-	anew bool // the next connection tells everything, and what is known is to be dropped
+	src    *Source
+	resume Resume
+	ranks  map[int]*cursor
+	done   bool
 
 	learns   bool // the next stored block teaches the block size
 	failures int  // ends since the last connection
-	barren   int  // connections made at once since a batch was last applied
+	barren   int  // connections made at once since a batch last followed on another
+}
+
+// cursor is how far a rank has been read.
+type cursor struct {
+	last  uint64
+	asked bool // for what is missing behind it
 }
 
 // NewFeed tracks a worker in an index. Its block size is learned from its events.
-func NewFeed(ix *Index, id worker.ID) *Feed {
-	return &Feed{src: ix.Track(id, 0), learns: true}
+func NewFeed(ix *Index, id worker.ID, resume Resume) *Feed {
+	return &Feed{src: ix.Track(id, 0), resume: resume, ranks: map[int]*cursor{}, learns: true}
 }
 
 // Begin is the first step: to connect.
@@ -123,39 +152,18 @@ func (f *Feed) Begin() Step {
 	if f.done {
 		return Step{Do: Stop}
 	}
-	return Step{Do: Connect, From: f.from()}
-}
-
-// from is the number behind which the engine is asked, 0 for its present state.
-func (f *Feed) from() (seq uint64) {
-	for _, last := range f.last {
-		if last > 0 && seq > 0 {
-			f.anew = true
-			return 0
-		}
-		seq = max(seq, last)
-	}
-	return seq
+	return f.connect(0)
 }
 
 // Connected tells that a stream is open.
 func (f *Feed) Connected() {
 	f.failures, f.learns = 0, true
-	if f.anew {
-		f.forget()
-	}
-}
-
-// forget drops what the worker is known to hold, and says whether it is still there.
-func (f *Feed) forget() bool {
-	f.last, f.anew = nil, false
-	return f.src.ClearAll() == nil
 }
 
 // Apply brings a batch into the index. A batch that was seen before is skipped. If
-// batches are missing before this one, it is not applied, and the engine is asked
-// at once for all behind the last good one. If that does not bring them, they are
-// lost.
+// batches of its rank are missing before this one, it is not applied, and the engine
+// is asked at once for all behind the last good one. If that does not bring them, or
+// cannot, they are lost, and so is what the rank was known to hold.
 func (f *Feed) Apply(b *Batch, now time.Time) Step {
 	if f.done {
 		return Step{Do: Stop}
@@ -163,15 +171,21 @@ func (f *Feed) Apply(b *Batch, now time.Time) Step {
 	if b.Rank < 0 || b.Rank > MaxRank {
 		return Step{Do: Read, Err: fmt.Errorf("%w: %d", ErrRank, b.Rank)}
 	}
-	for len(f.last) <= b.Rank {
-		f.last = append(f.last, 0)
-	}
-	switch last := f.last[b.Rank]; {
-	case last > 0 && b.Seq <= last:
+	c := f.ranks[b.Rank]
+	switch {
+	case c == nil:
+	case b.Seq <= c.last:
 		return Step{Do: Read}
-	case last > 0 && b.Seq > last+1 && f.barren > 0:
+	case b.Seq == c.last+1:
+		f.barren = 0
+	case f.resume == Never || f.resume == ByRank && c.asked:
+		if f.src.Clear(b.Rank) != nil { // it has been removed
+			return f.Close()
+		}
+	case c.asked || f.resume == ByNumber && len(f.ranks) > 1:
 		return f.startOver()
-	case last > 0 && b.Seq > last+1:
+	default:
+		c.asked = true
 		return f.atOnce()
 	}
 	step := Step{Do: Read}
@@ -185,7 +199,7 @@ func (f *Feed) Apply(b *Batch, now time.Time) Step {
 			step.Err = err
 		}
 	}
-	f.last[b.Rank], f.barren = b.Seq, 0
+	f.ranks[b.Rank] = &cursor{last: b.Seq}
 	return step
 }
 
@@ -236,7 +250,7 @@ func (f *Feed) Ended(why End) Step {
 		return f.startOver()
 	}
 	f.failures++
-	return Step{Do: Connect, From: f.from(), After: wait(f.failures)}
+	return f.connect(wait(f.failures))
 }
 
 // Close ends the subscription and drops the worker's blocks, unless it has been
@@ -249,19 +263,38 @@ func (f *Feed) Close() Step {
 
 // startOver forgets what the worker holds and asks for its present state.
 func (f *Feed) startOver() Step {
-	if !f.forget() { // it has been removed
+	if f.src.ClearAll() != nil { // it has been removed
 		return f.Close()
 	}
+	clear(f.ranks)
 	return f.atOnce()
 }
 
 // atOnce connects without waiting, unless that was tried just now and brought nothing.
 func (f *Feed) atOnce() Step {
-	step := Step{Do: Connect, From: f.from()}
+	after := time.Duration(0)
 	if f.barren > 0 {
-		step.After = wait(f.barren)
+		after = wait(f.barren)
 	}
 	f.barren++
+	return f.connect(after)
+}
+
+// connect asks for what is behind the cursors. What cannot be said by one number is
+// not asked for: then the stream begins anew.
+func (f *Feed) connect(after time.Duration) Step {
+	step := Step{Do: Connect, After: after}
+	for rank, c := range f.ranks {
+		step.From = append(step.From, Cursor{rank, c.last})
+	}
+	if f.resume == ByNumber && (len(step.From) > 1 || len(step.From) == 1 && step.From[0].Seq == 0) {
+		if f.src.ClearAll() != nil {
+			return f.Close()
+		}
+		clear(f.ranks)
+		step.From = nil
+	}
+	slices.SortFunc(step.From, func(a, b Cursor) int { return cmp.Compare(a.Rank, b.Rank) })
 	return step
 }
 

@@ -2,6 +2,7 @@ package kvindex
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 func stored(seq uint64, first uint64, size int, tokens ...uint32) *Batch {
 	return &Batch{Seq: seq, Events: []Event{{Kind: Stored, Blocks: blocks(size, first, tokens...), BlockSize: size}}}
 }
+
+// at is where a worker's only rank has been read to.
+func at(seq uint64) []Cursor { return []Cursor{{Seq: seq}} }
 
 func batchesInOrder(t *testing.T) {
 	t.Run("stale batches are skipped", feedStale)
@@ -23,7 +27,10 @@ func batchesInOrder(t *testing.T) {
 	t.Run("removed worker", feedRemoved)
 	t.Run("removed and cleared", feedEvents)
 	t.Run("ranks", feedRanks)
-	t.Run("each rank counts its own batches", feedCounters)
+	t.Run("each rank counts by itself", feedRankNumbers)
+	t.Run("a gap of one rank of several", feedRankGap)
+	t.Run("a gap where nothing is replayed", feedNoReplay)
+	t.Run("0 is a number", feedZero)
 	t.Run("bad blocks are told", feedBadBlocks)
 }
 
@@ -37,7 +44,7 @@ func steps(t *testing.T, got []Step, want ...Step) {
 
 func feedStale(t *testing.T) {
 	ix := New(Bounds{}, start)
-	f := NewFeed(ix, workerID(1))
+	f := NewFeed(ix, workerID(1), ByNumber)
 	begin := f.Begin()
 	f.Connected()
 	steps(t, []Step{
@@ -48,7 +55,7 @@ func feedStale(t *testing.T) {
 		f.Apply(stored(41, 4, 4, count(300, 4)...), start),
 		f.Ended(EndOther),
 	}, Step{Do: Connect}, Step{Do: Read}, Step{Do: Read}, Step{Do: Read}, Step{Do: Read},
-		Step{Do: Connect, From: 41, After: 100 * time.Millisecond})
+		Step{Do: Connect, From: at(41), After: 100 * time.Millisecond})
 	if ix.Len() != 2 || len(matched(ix, count(100, 4))) > 0 || len(matched(ix, count(200, 4))) > 0 {
 		t.Errorf("%d blocks, want those of two batches", ix.Len())
 	}
@@ -56,7 +63,7 @@ func feedStale(t *testing.T) {
 
 func feedGap(t *testing.T) {
 	ix := New(Bounds{}, start)
-	f := NewFeed(ix, workerID(1))
+	f := NewFeed(ix, workerID(1), ByNumber)
 	f.Connected()
 	got := []Step{f.Apply(stored(5, 1, 4, count(1, 4)...), start), f.Apply(stored(7, 7, 4, count(700, 4)...), start)}
 	if ix.Len() != 1 {
@@ -68,7 +75,7 @@ func feedGap(t *testing.T) {
 		f.Apply(stored(7, 7, 4, count(700, 4)...), start),
 		f.Apply(stored(9, 9, 4, count(900, 4)...), start),
 	)
-	steps(t, got, Step{Do: Read}, Step{Do: Connect, From: 5}, Step{Do: Read}, Step{Do: Read}, Step{Do: Connect, From: 7})
+	steps(t, got, Step{Do: Read}, Step{Do: Connect, From: at(5)}, Step{Do: Read}, Step{Do: Read}, Step{Do: Connect, From: at(7)})
 	if ix.Len() != 3 {
 		t.Errorf("%d blocks, want 3", ix.Len())
 	}
@@ -76,7 +83,7 @@ func feedGap(t *testing.T) {
 
 func feedLostForGood(t *testing.T) {
 	ix := New(Bounds{}, start)
-	f := NewFeed(ix, workerID(1))
+	f := NewFeed(ix, workerID(1), ByNumber)
 	f.Connected()
 	got := []Step{f.Apply(stored(5, 1, 4, count(1, 4)...), start), f.Apply(stored(9, 2, 4, count(9, 4)...), start)}
 	f.Connected()
@@ -85,20 +92,20 @@ func feedLostForGood(t *testing.T) {
 		t.Errorf("%d blocks although changes of them were lost", ix.Len())
 	}
 	f.Connected()
-	got = append(got, f.Apply(stored(9, 2, 4, count(9, 4)...), start), f.Apply(stored(11, 2, 4, count(9, 4)...), start))
-	steps(t, got, Step{Do: Read}, Step{Do: Connect, From: 5}, Step{Do: Connect, After: 100 * time.Millisecond},
-		Step{Do: Read}, Step{Do: Connect, From: 9})
+	got = append(got, f.Apply(stored(9, 2, 4, count(9, 4)...), start), f.Apply(stored(10, 2, 4, count(9, 4)...), start), f.Apply(stored(12, 2, 4, count(9, 4)...), start))
+	steps(t, got, Step{Do: Read}, Step{Do: Connect, From: at(5)}, Step{Do: Connect, After: 100 * time.Millisecond},
+		Step{Do: Read}, Step{Do: Read}, Step{Do: Connect, From: at(10)})
 }
 
 func feedBackoff(t *testing.T) {
 	ix := New(Bounds{}, start)
-	f := NewFeed(ix, workerID(1))
+	f := NewFeed(ix, workerID(1), ByNumber)
 	f.Connected()
 	f.Apply(stored(5, 1, 4, count(1, 4)...), start)
 	var got []int
 	for range 11 {
 		step := f.Ended(EndOther)
-		if step.Do != Connect || step.From != 5 {
+		if step.Do != Connect || !slices.Equal(step.From, at(5)) {
 			t.Errorf("step %+v, want to connect from 5", step)
 		}
 		got = append(got, int(step.After.Milliseconds()))
@@ -107,7 +114,7 @@ func feedBackoff(t *testing.T) {
 		t.Errorf("waits in ms (-want +got):\n%s", diff)
 	}
 	f.Connected()
-	steps(t, []Step{f.Ended(EndOther)}, Step{Do: Connect, From: 5, After: 100 * time.Millisecond})
+	steps(t, []Step{f.Ended(EndOther)}, Step{Do: Connect, From: at(5), After: 100 * time.Millisecond})
 	if ix.Len() != 1 {
 		t.Errorf("%d blocks: a broken stream must keep them", ix.Len())
 	}
@@ -115,7 +122,7 @@ func feedBackoff(t *testing.T) {
 
 func feedBlockSize(t *testing.T) {
 	ix := New(Bounds{}, start)
-	f := NewFeed(ix, workerID(1))
+	f := NewFeed(ix, workerID(1), ByNumber)
 	f.Connected()
 	f.Apply(&Batch{Seq: 1, Events: []Event{
 		{Kind: Removed, Hashes: []uint64{1}}, // has no size to teach
@@ -147,10 +154,10 @@ func feedBlockSize(t *testing.T) {
 
 func feedLost(t *testing.T) {
 	ix := New(Bounds{}, start)
-	f := NewFeed(ix, workerID(1))
+	f := NewFeed(ix, workerID(1), ByNumber)
 	f.Connected()
 	f.Apply(stored(5, 1, 4, count(1, 4)...), start)
-	other := NewFeed(ix, workerID(2))
+	other := NewFeed(ix, workerID(2), ByNumber)
 	other.Apply(stored(5, 1, 4, count(1, 4)...), start)
 
 	got := []Step{f.Ended(EndLost)}
@@ -162,15 +169,15 @@ func feedLost(t *testing.T) {
 	f.Connected()
 	got = append(got, f.Ended(EndLost))
 	f.Connected()
-	got = append(got, f.Apply(stored(2, 1, 4, count(1, 4)...), start), f.Ended(EndLost))
+	got = append(got, f.Apply(stored(2, 1, 4, count(1, 4)...), start), f.Apply(stored(3, 2, 4, count(1, 4)...), start), f.Ended(EndLost))
 	const ms = time.Millisecond
 	steps(t, got, Step{Do: Connect}, Step{Do: Connect, After: 100 * ms}, Step{Do: Connect, After: 200 * ms},
-		Step{Do: Connect, After: 400 * ms}, Step{Do: Read}, Step{Do: Connect})
+		Step{Do: Connect, After: 400 * ms}, Step{Do: Read}, Step{Do: Read}, Step{Do: Connect})
 }
 
 func feedUnimplemented(t *testing.T) {
 	ix := New(Bounds{}, start)
-	f := NewFeed(ix, workerID(1))
+	f := NewFeed(ix, workerID(1), ByNumber)
 	f.Apply(stored(5, 1, 4, count(1, 4)...), start)
 	stop := Step{Do: Stop}
 	steps(t, []Step{
@@ -184,15 +191,15 @@ func feedUnimplemented(t *testing.T) {
 
 func feedRemoved(t *testing.T) {
 	ix := New(Bounds{}, start)
-	f := NewFeed(ix, workerID(1))
+	f := NewFeed(ix, workerID(1), ByNumber)
 	f.Apply(stored(5, 1, 4, count(1, 4)...), start)
 	ix.Untrack(workerID(1))
-	g := NewFeed(ix, workerID(1)) // the worker is back
+	g := NewFeed(ix, workerID(1), ByNumber) // the worker is back
 	g.Apply(stored(1, 1, 4, count(1, 8)...), start)
 	stop := Step{Do: Stop}
 	steps(t, []Step{f.Apply(stored(6, 2, 4, count(1, 4)...), start), f.Begin(), f.Close()}, stop, stop, stop)
 
-	h := NewFeed(ix, workerID(2))
+	h := NewFeed(ix, workerID(2), ByNumber)
 	h.Apply(stored(5, 1, 4, count(1, 4)...), start)
 	ix.Untrack(workerID(2))
 	steps(t, []Step{h.Ended(EndLost)}, stop)
@@ -203,7 +210,7 @@ func feedRemoved(t *testing.T) {
 
 func feedEvents(t *testing.T) {
 	ix := New(Bounds{}, start)
-	f := NewFeed(ix, workerID(1))
+	f := NewFeed(ix, workerID(1), ByNumber)
 	f.Apply(stored(1, 1, 4, count(1, 16)...), start)
 	tests := []struct {
 		event Event
@@ -224,56 +231,117 @@ func feedEvents(t *testing.T) {
 
 func feedRanks(t *testing.T) {
 	ix := New(Bounds{}, start)
-	f := NewFeed(ix, workerID(1))
+	f := NewFeed(ix, workerID(1), ByNumber)
 	one := []Event{{Kind: Stored, Blocks: blocks(4, 1, count(1, 8)...)}}
-	for i, rank := range []int{0, 3, MaxRank + 1, -1} {
-		step := f.Apply(&Batch{Seq: uint64(i + 1), Rank: rank, Events: one}, start)
+	for _, rank := range []int{0, 3, MaxRank + 1, -1} {
+		step := f.Apply(&Batch{Seq: 4, Rank: rank, Events: one}, start)
 		if bad := rank != 0 && rank != 3; step.Do != Read || errors.Is(step.Err, ErrRank) != bad {
 			t.Errorf("rank %d: %+v", rank, step)
 		}
 	}
-	f.Apply(&Batch{Seq: 3, Rank: 3, Events: []Event{{Kind: Removed, Hashes: []uint64{2}}}}, start)
+	f.Apply(&Batch{Seq: 5, Rank: 3, Events: []Event{{Kind: Removed, Hashes: []uint64{2}}}}, start)
 	if diff := cmp.Diff([]string{"w1:2", "w1.3:1"}, matched(ix, count(1, 8))); diff != "" {
 		t.Errorf("ranks (-want +got):\n%s", diff)
 	}
 }
 
-// feedCounters: ranks count for themselves, and one of them alone can be asked for what
-// follows its last number.
-func feedCounters(t *testing.T) {
+// ofRank is a batch with a block of the rank's own.
+func ofRank(rank int, seq uint64) *Batch {
+	b := stored(seq, seq, 4, count(int(seq)*1000+rank*100, 4)...)
+	b.Rank = rank
+	return b
+}
+
+// A stream of several ranks is no gap at every turn, and stale is what its own rank
+// has had.
+func feedRankNumbers(t *testing.T) {
+	for _, resume := range []Resume{ByNumber, ByRank, Never} {
+		ix := New(Bounds{}, start)
+		f := NewFeed(ix, workerID(1), resume)
+		f.Connected()
+		read := Step{Do: Read}
+		steps(t, []Step{
+			f.Apply(ofRank(0, 7), start), f.Apply(ofRank(1, 40), start), f.Apply(ofRank(0, 8), start), f.Apply(ofRank(1, 41), start),
+			f.Apply(ofRank(1, 8), start), // rank 1 is far behind that
+		}, read, read, read, read, read)
+		if ix.Len() != 4 {
+			t.Errorf("%d blocks, want 4", ix.Len())
+		}
+	}
+}
+
+func feedRankGap(t *testing.T) {
+	const ms = time.Millisecond
+	read := Step{Do: Read}
+	t.Run("one number cannot say where", func(t *testing.T) {
+		ix := New(Bounds{}, start)
+		f := NewFeed(ix, workerID(1), ByNumber)
+		f.Connected()
+		steps(t, []Step{f.Apply(ofRank(0, 7), start), f.Apply(ofRank(1, 40), start), f.Apply(ofRank(0, 9), start)}, read, read, Step{Do: Connect})
+		if ix.Len() != 0 {
+			t.Errorf("%d blocks, want none", ix.Len())
+		}
+		f.Connected()
+		// An engine that leaves gaps all the time is not asked all the time.
+		steps(t, []Step{f.Apply(ofRank(0, 9), start), f.Apply(ofRank(1, 41), start), f.Apply(ofRank(0, 11), start)}, read, read, Step{Do: Connect, After: 100 * ms})
+		f.Connected()
+		steps(t, []Step{f.Apply(ofRank(0, 9), start), f.Apply(ofRank(1, 41), start), f.Ended(EndOther)}, read, read, Step{Do: Connect, After: 100 * ms})
+		if ix.Len() != 0 {
+			t.Errorf("%d blocks, want none", ix.Len())
+		}
+	})
+	t.Run("by rank", func(t *testing.T) {
+		ix := New(Bounds{}, start)
+		f := NewFeed(ix, workerID(1), ByRank)
+		f.Connected()
+		from := []Cursor{{0, 7}, {1, 40}}
+		steps(t, []Step{f.Apply(ofRank(1, 40), start), f.Apply(ofRank(0, 7), start), f.Apply(ofRank(0, 9), start)}, read, read, Step{Do: Connect, From: from})
+		f.Connected()
+		steps(t, []Step{f.Apply(ofRank(1, 41), start), f.Apply(ofRank(0, 9), start)}, read, read) // they are lost
+		if diff := cmp.Diff([]string{"w1:1"}, matched(ix, count(9000, 4))); diff != "" {
+			t.Errorf("blocks (-want +got):\n%s", diff)
+		}
+		if ix.Len() != 3 || len(matched(ix, count(7000, 4))) != 0 {
+			t.Errorf("%d blocks, want two of rank 1 and the new one of rank 0", ix.Len())
+		}
+		steps(t, []Step{f.Ended(EndOther)}, Step{Do: Connect, From: []Cursor{{0, 9}, {1, 41}}, After: 100 * ms})
+	})
+}
+
+func feedNoReplay(t *testing.T) {
 	ix := New(Bounds{}, start)
-	f := NewFeed(ix, workerID(1))
+	f := NewFeed(ix, workerID(1), Never)
 	f.Connected()
-	of := func(rank int, seq, first uint64, tokens ...uint32) Step {
-		b := stored(seq, first, 4, tokens...)
-		b.Rank = rank
-		return f.Apply(b, start)
+	read := Step{Do: Read}
+	steps(t, []Step{f.Apply(ofRank(0, 7), start), f.Apply(ofRank(1, 40), start), f.Apply(ofRank(0, 9), start)}, read, read, read)
+	if ix.Len() != 2 || len(matched(ix, count(7000, 4))) != 0 || len(matched(ix, count(9000, 4))) != 1 {
+		t.Errorf("%d blocks, want that of rank 1 and the new one of rank 0", ix.Len())
 	}
-	steps(t, []Step{
-		of(1, 7, 1, count(1, 4)...),
-		f.Begin(),
-		of(0, 90, 1, count(1, 4)...),
-		of(1, 8, 2, count(10, 4)...),
-		of(0, 91, 2, count(10, 4)...),
-		of(1, 8, 3, count(20, 4)...), // a double
-	}, Step{Do: Read}, Step{Do: Connect, From: 7}, Step{Do: Read}, Step{Do: Read}, Step{Do: Read}, Step{Do: Read})
-	if ix.Len() != 4 {
-		t.Errorf("%d blocks, want 4", ix.Len())
+	ix.Untrack(workerID(1))
+	steps(t, []Step{f.Apply(ofRank(0, 11), start)}, Step{Do: Stop})
+}
+
+func feedZero(t *testing.T) {
+	for _, resume := range []Resume{ByNumber, ByRank} {
+		ix := New(Bounds{}, start)
+		f := NewFeed(ix, workerID(1), resume)
+		f.Connected()
+		read := Step{Do: Read}
+		steps(t, []Step{f.Apply(ofRank(0, 0), start), f.Apply(ofRank(0, 0), start)}, read, read)
+		if ix.Len() != 1 {
+			t.Errorf("%d blocks, want 1", ix.Len())
+		}
+		want := Step{Do: Connect, From: at(0), After: 100 * time.Millisecond}
+		if resume == ByNumber {
+			want.From = nil // 0 asks for everything
+		}
+		steps(t, []Step{f.Ended(EndOther)}, want)
 	}
-	steps(t, []Step{f.Ended(EndOther)}, Step{Do: Connect, After: 100 * time.Millisecond})
-	if ix.Len() != 4 {
-		t.Error("blocks were dropped before anybody could tell of them again")
-	}
-	f.Connected()
-	if ix.Len() != 0 {
-		t.Errorf("%d blocks are known twice", ix.Len())
-	}
-	steps(t, []Step{of(0, 3, 1, count(1, 4)...), of(0, 5, 2, count(10, 4)...)}, Step{Do: Read}, Step{Do: Connect, From: 3}) // a gap of the only one
 }
 
 func feedBadBlocks(t *testing.T) {
 	ix := New(Bounds{}, start)
-	f := NewFeed(ix, workerID(1))
+	f := NewFeed(ix, workerID(1), ByNumber)
 	empty := []Event{{Kind: Stored, Blocks: []Block{{Hash: 1}}}}
 	if step := f.Apply(&Batch{Seq: 1, Events: empty}, start); step.Do != Read || !errors.Is(step.Err, ErrBlockSize) {
 		t.Errorf("a block without tokens: %+v", step)
@@ -289,13 +357,6 @@ func feedBadBlocks(t *testing.T) {
 	}
 }
 
-func highest(all []uint64) (seq uint64) {
-	for _, n := range all {
-		seq = max(seq, n)
-	}
-	return seq
-}
-
 // FuzzFeed lets bytes decide what an engine sends. Whatever it is, the feed says
 // something that can be done, and the index stays sound.
 func FuzzFeed(f *testing.F) {
@@ -304,7 +365,7 @@ func FuzzFeed(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		ix := New(Bounds{TTL: 30 * time.Second, MaxBlocks: 40}, start)
 		ix.stride = 3
-		feeds := []*Feed{NewFeed(ix, workerID(1)), NewFeed(ix, workerID(2))}
+		feeds := []*Feed{NewFeed(ix, workerID(1), ByNumber), NewFeed(ix, workerID(2), ByRank)}
 		now := start
 		next := func() uint64 {
 			if len(data) == 0 {
@@ -333,11 +394,11 @@ func FuzzFeed(f *testing.F) {
 				continue
 			case 4:
 				step = feed.Close()
-				feeds[next()%2] = NewFeed(ix, workerID(int(next()%2)+1))
+				feeds[next()%2] = NewFeed(ix, workerID(int(next()%2)+1), Resume(next()%3))
 			default:
-				b := &Batch{Rank: int(next()%4) - 1}
-				if b.Seq = next() % 3; b.Rank >= 0 && b.Rank < len(feed.last) {
-					b.Seq += feed.last[b.Rank]
+				b := &Batch{Seq: next() % 3, Rank: int(next()%4) - 1}
+				if c := feed.ranks[b.Rank]; c != nil {
+					b.Seq += c.last
 				}
 				for range next() % 4 {
 					e := Event{Kind: EventKind(next() % 5), BlockSize: int(next()%4) - 1, Chained: next()%2 == 0, Parent: next() % 16}
@@ -357,7 +418,7 @@ func FuzzFeed(f *testing.F) {
 				}
 				step = feed.Apply(b, now)
 			}
-			if step.Do < Read || step.Do > Stop || step.After < 0 || step.After > lastWait || step.From > highest(feed.last) {
+			if step.Do < Read || step.Do > Stop || step.After < 0 || step.After > lastWait || len(step.From) > len(feed.ranks) {
 				t.Fatalf("step %+v", step)
 			}
 			for _, s := range ix.Match(prompt, now, nil) {

@@ -78,6 +78,13 @@ func New(bounds Bounds, now time.Time) *Index {
 // Len is how many blocks are held; a block counts once for every rank that holds it.
 func (ix *Index) Len() int { return int(ix.held.Load()) }
 
+// Workers is how many workers are tracked.
+func (ix *Index) Workers() int {
+	ix.mu.RLock()
+	defer ix.mu.RUnlock()
+	return len(ix.tracked)
+}
+
 // Track adds a worker whose blocks have blockSize tokens; 0 if that is not known. If
 // the worker is tracked already, it is as if it had been removed first.
 func (ix *Index) Track(id worker.ID, blockSize int) *Source {

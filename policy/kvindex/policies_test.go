@@ -167,7 +167,7 @@ func chained(t *testing.T) {
 		t.Errorf("%d blocks, want 4", ix.Len())
 	}
 
-	f := NewFeed(ix, workerID(3))
+	f := NewFeed(ix, workerID(3), ByNumber)
 	step := f.Apply(&Batch{Seq: 1, Events: []Event{{Kind: Stored, Chained: true, Parent: 99, Blocks: unknown}}}, start)
 	if diff := cmp.Diff(Step{Do: Read}, step); diff != "" {
 		t.Errorf("feed with an unknown parent (-want +got):\n%s", diff)

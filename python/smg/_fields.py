@@ -211,6 +211,8 @@ class Fields:
     webrtc_bind_addr: str | None = None
     webrtc_stun_server: str | None = None
     runtime_worker_threads: str | None = None
+    kv_events_endpoint: str | None = None
+    kv_events_replay_endpoint: str | None = None
 
 
 # The flag behind each field.
@@ -412,4 +414,6 @@ FLAGS = {
     "webrtc_bind_addr": Flag("webrtc-bind-addr", (), "scalar", str, (), "ADDRESS", False, "Address for the media of WebRTC. Not supported yet."),
     "webrtc_stun_server": Flag("webrtc-stun-server", (), "scalar", str, (), "HOST:PORT", False, "Server that tells this gateway its public address. Not supported yet."),
     "runtime_worker_threads": Flag("runtime-worker-threads", (), "scalar", str, (), "N", False, "Threads that run at a time; the variable GOMAXPROCS says so today. Not supported yet."),
+    "kv_events_endpoint": Flag("kv-events-endpoint", (), "scalar", str, (), "tcp://HOST:PORT", False, "Where engines over HTTP publish their KV-cache events (ZeroMQ), for policy cache_aware; HOST * is the worker's, data-parallel ranks are at the ports that follow. A worker's label kv_events_endpoint goes first."),
+    "kv_events_replay_endpoint": Flag("kv-events-replay-endpoint", (), "scalar", str, (), "tcp://HOST:PORT", False, "Where they send again what was missed, if they do. A worker's label kv_events_replay_endpoint goes first."),
 }

@@ -446,7 +446,7 @@ func TestEvents(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			ix := kvindex.New(kvindex.Bounds{}, time.Now())
-			feed := kvindex.NewFeed(ix, worker.ID{1})
+			feed := kvindex.NewFeed(ix, worker.ID{1}, kvindex.ByNumber)
 			events, err := c.client.Events(ctx, c.target(e), string(kind), "", 0)
 			if err != nil {
 				t.Fatal(err)

@@ -126,7 +126,7 @@ const noValue = "\x00"
 
 // Table returns the definitions of all flags, in the order of help.
 func Table() []Def {
-	return slices.Concat(launchTable(), policyTable(), stickyTable(), modelTable(), loadTable(), legTable(), sharingTable(), retryTable(),
+	return slices.Concat(launchTable(), policyTable(), stickyTable(), modelTable(), loadTable(), eventTable(), legTable(), sharingTable(), retryTable(),
 		requestTable(), admissionTable(), authTable(), traceTable(), serviceTable(), recordTable(), replayTable(), serveTable(), laterTable())
 }
 

@@ -74,6 +74,7 @@ type Launch struct {
 	OverloadWaiting    int
 	OverloadTokenUsage float64
 
+	KVEvents  KVEvents
 	Sharing   Sharing
 	Retry     Retry
 	Breaker   Breaker
@@ -220,6 +221,7 @@ func (l *Launch) checkCommon(c *checker) {
 	}
 	l.checkBus(c)
 	l.checkRecord(c)
+	l.KVEvents.check(c)
 	l.Auth.check(c)
 	l.Trace.check(c)
 	c.checkPositive("health-check-interval-secs", int64(l.HealthCheckInterval))

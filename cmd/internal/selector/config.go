@@ -16,6 +16,7 @@ import (
 	"smg/cmd/internal/keys"
 	"smg/cmd/internal/version"
 	"smg/engine"
+	"smg/engine/rpc"
 	"smg/legs"
 	"smg/policy"
 	"smg/wire"
@@ -28,6 +29,7 @@ type Deps struct {
 	Prober     Prober
 	Log        *slog.Logger
 	Registerer prometheus.Registerer
+	RPC        *rpc.Client // nil: engines over gRPC are not asked for their events
 }
 
 // New is the selector of a leg that does nothing yet. replica is unique for each
@@ -47,7 +49,7 @@ func New(cfg *flags.Launch, leg worker.Leg, policyName string, replica worker.Re
 		c.Settle = worker.Settle
 	}
 	deps := legs.Deps{
-		Bus: d.Bus, Prober: d.Prober, Loads: loadsFrom(d.Prober), Pins: pinStore(d.Bus, cluster.Pins(leg), c.Policy.Pins),
+		Bus: d.Bus, Prober: d.Prober, Loads: loadsFrom(d.Prober), Events: eventsFrom(cfg, d.Prober, d.RPC), Pins: pinStore(d.Bus, cluster.Pins(leg), c.Policy.Pins),
 		Log: d.Log, Registerer: d.Registerer, Now: time.Now,
 	}
 	rec, err := recorder(cfg, leg, policyName, replica, d)

@@ -26,6 +26,8 @@ type options struct {
 	instant *instant.Config // nil for the real simulation
 	listen  []string        // host:port
 	control string          // host:port, "" for none
+	events  int             // first port of published KV-cache events, 0 for none
+	replay  int             // and of their replay
 	level   slog.Level
 }
 
@@ -51,6 +53,8 @@ func Flags() []cli.Flag {
 		&cli.BoolFlag{Category: engine, Name: "grpc-mode", Usage: "speak the engine's gRPC protocol in place of HTTP"},
 		&cli.BoolFlag{Category: engine, Name: "kv-events", Usage: "tell those who subscribe over gRPC how the prefix cache changes"},
 		&cli.StringFlag{Category: engine, Name: "byte-tokenizer", Usage: "have a token for each byte of a prompt, and write that as a tokenizer into `DIR`, for whoever has to make tokens of text"},
+		&cli.IntFlag{Category: engine, Name: "kv-events-port", Value: -1, DefaultText: "none", Usage: "first `PORT` to publish on over ZeroMQ how the prefix cache changes, on the engine's address; further engines take the ports that follow"},
+		&cli.IntFlag{Category: engine, Name: "kv-events-replay-port", Value: -1, DefaultText: "none", Usage: "first `PORT` to send again on what was published"},
 		&cli.StringFlag{Category: engine, Name: "model", Value: d.Model, Usage: "`NAME` of the served model"},
 		&cli.StringFlag{Category: engine, Name: "api-key", Usage: "`KEY` that callers must present"},
 		&cli.IntFlag{Category: engine, Name: "context-length", Value: d.Core.ContextLength, Usage: "`TOKENS` of prompt and answer together"},
@@ -127,6 +131,24 @@ func read(c *cli.Context) (options, error) {
 	if o.listen, err = addresses(c); err != nil {
 		faults = append(faults, err)
 	}
+	for _, p := range []struct {
+		flag string
+		port *int
+	}{{"kv-events-port", &o.events}, {"kv-events-replay-port", &o.replay}} {
+		if !c.IsSet(p.flag) {
+			continue
+		}
+		if *p.port = c.Int(p.flag); *p.port < 1 || *p.port+len(o.listen)-1 > 65535 {
+			bad("--%s must be between 1 and 65535, with room for all engines, not %d", p.flag, *p.port)
+		}
+		if c.Bool("instant") {
+			bad("--%s has no meaning with --instant, which has no prefix cache", p.flag)
+		}
+	}
+	if o.replay > 0 && o.events == 0 {
+		bad("--kv-events-replay-port needs --kv-events-port")
+	}
+	o.engine.KVEvents = o.engine.KVEvents || o.events > 0
 	if port := c.Int("control-port"); c.IsSet("control-port") {
 		if port < 0 || port > 65535 {
 			bad("--control-port must be between 0 and 65535, not %d", port)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"os/signal"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"smg/sim/instant"
 	"smg/sim/simhttp"
 	"smg/sim/simtext"
+	"smg/sim/simzmq"
 )
 
 // Exit codes.
@@ -138,12 +140,49 @@ func run(ctx context.Context, o options, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	publishers, err := publish(fleet, o)
+	if err != nil {
+		return err
+	}
 	scheme := "http"
 	if o.engine.Front != nil {
 		scheme = "grpc"
 	}
 	ready(stderr, scheme, listeners, control, fleet.PeerAddrs()...)
-	return fleet.Run(ctx)
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return fleet.Run(ctx) })
+	for _, p := range publishers {
+		g.Go(func() error { return p.Run(ctx) })
+	}
+	return g.Wait()
+}
+
+// publish has each engine publish its KV-cache events on the host that it listens on.
+func publish(fleet *simhttp.Fleet, o options) (all []*simzmq.Publisher, err error) {
+	if o.events == 0 {
+		return nil, nil
+	}
+	open := func(i, port int, flag string) (net.Listener, error) {
+		host, _, err := net.SplitHostPort(o.listen[i])
+		if err != nil {
+			return nil, err
+		}
+		return listen(net.JoinHostPort(strings.TrimSpace(host), strconv.Itoa(port+i)), flag)
+	}
+	for i, engine := range fleet.Servers() {
+		events, err := open(i, o.events, "--kv-events-port")
+		if err != nil {
+			return nil, err
+		}
+		var replay net.Listener
+		if o.replay > 0 {
+			if replay, err = open(i, o.replay, "--kv-events-replay-port"); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, simzmq.New(engine, events, replay))
+	}
+	return all, nil
 }
 
 // ready says in one line where the engines are. They accept connections from
