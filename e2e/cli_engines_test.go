@@ -141,6 +141,7 @@ func stopWhileServing(t *testing.T) {
 	g := serve(t, 2, "--router-shutdown-grace-period-secs", "60", "--", "--decode-step-ms", "10")
 	s := openStream(t, g.url, tokens)
 	g.signal(syscall.SIGTERM)
+	g.signal(syscall.SIGTERM) // at once, as supervisors do: it is the same
 	g.says("draining in_flight=1")
 	if pieces, whole := s.rest(); !whole || pieces < tokens/2 {
 		t.Errorf("%d pieces, whole: %v", pieces, whole)
@@ -212,7 +213,7 @@ func secondSignalToServe(t *testing.T) {
 	openStream(t, g.url, 10_000)
 	g.signal(syscall.SIGTERM)
 	g.says("draining in_flight=1")
-	g.signal(syscall.SIGTERM)
+	g.again(syscall.SIGTERM)
 	g.ends(143)
 	g.says("cutting.* requests=1")
 	g.silent("level=ERROR|^error:")
@@ -226,9 +227,9 @@ func thirdSignal(t *testing.T) {
 	pid, _ := p.engine(0)
 	p.signal(syscall.SIGINT)
 	p.says("stopping")
-	p.signal(syscall.SIGINT)
+	p.again(syscall.SIGINT)
 	p.says("level=WARN .*without waiting")
-	p.signal(syscall.SIGINT)
+	p.again(syscall.SIGINT)
 	p.ends(130)
 	awaitGone(t, pid)
 }

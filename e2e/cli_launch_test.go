@@ -135,6 +135,7 @@ func streamsFinish(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.signal(syscall.SIGTERM)
+	g.signal(syscall.SIGINT) // at once, as supervisors do: it is the same
 	g.says("draining in_flight=1 settle=5s")
 	if by := askChat(t, g.url); by == busy.URL {
 		t.Errorf("the next request went to %s as well", by)
@@ -179,7 +180,7 @@ func secondSignal(t *testing.T) {
 	g, _ := endless(t, "--shutdown-grace-period-secs", "180")
 	g.signal(syscall.SIGTERM)
 	g.says("draining")
-	g.signal(syscall.SIGINT)
+	g.again(syscall.SIGINT)
 	g.ends(0)
 	g.says("level=WARN .*cutting.* requests=1")
 	g.silent("level=ERROR")

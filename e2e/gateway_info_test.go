@@ -51,7 +51,7 @@ func healthPort(t *testing.T, topology ...string) {
 	if code := status(t, url+"/health"); code != http.StatusOK {
 		t.Errorf("while it drains: %d", code)
 	}
-	g.signal(syscall.SIGTERM)
+	g.again(syscall.SIGTERM)
 	g.ends(0)
 }
 

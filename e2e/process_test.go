@@ -116,6 +116,16 @@ func (p *process) signal(s syscall.Signal) {
 	}
 }
 
+// again sends another signal to a program that has been seen to act on the one before: one
+// that comes at once would not count.
+func (p *process) again(s syscall.Signal) {
+	select {
+	case <-p.done:
+	case <-time.After(550 * time.Millisecond):
+		p.signal(s)
+	}
+}
+
 // find returns the submatches of the first line that matches, or nil.
 func (p *process) find(re *regexp.Regexp) []string {
 	p.mu.Lock()
@@ -177,6 +187,6 @@ func (p *process) stop(want int) {
 	p.t.Helper()
 	p.signal(syscall.SIGTERM)
 	p.says("draining")
-	p.signal(syscall.SIGTERM)
+	p.again(syscall.SIGTERM)
 	p.ends(want)
 }

@@ -134,7 +134,7 @@ func splitSecondSignal(t *testing.T) {
 	g, _ := endless(t, "--topology", "split")
 	g.signal(syscall.SIGTERM)
 	g.says("draining in_flight=1")
-	g.signal(syscall.SIGTERM)
+	g.again(syscall.SIGTERM)
 	g.ends(0)
 	g.says("cutting.* requests=1")
 	g.silent("level=ERROR|^error:")

@@ -138,14 +138,14 @@ func testModes(t *testing.T) {
 	tests := []struct{ backend, mode, what, hint string }{
 		{"sglang", "http", "", ""},
 		{"sglang", "grpc", "connection mode grpc is not supported yet", "over http"},
-		{"sglang", "zmq", "sglang is not spoken to over zmq", "--backend sglang has grpc, http"},
+		{"sglang", "zmq", "sglang is not spoken to over zmq", "leave it out: the engines are spoken to over http"},
 		{"vllm", "http", "", ""},
 		{"vllm", "zmq", "connection mode zmq is not supported yet", "over http"},
-		{"trtllm", "http", "trtllm is not spoken to over http", "--backend trtllm has grpc"},
+		{"trtllm", "http", "trtllm is not spoken to over http", "give the address of its HTTP server to smg launch"},
 		{"trtllm", "grpc", "trtllm is spoken to over grpc, which is not supported yet", "smg launch"},
-		{"llamacpp", "grpc", "llamacpp is not spoken to over grpc", "has http"},
+		{"llamacpp", "grpc", "llamacpp is not spoken to over grpc", "leave it out"},
 		{"custom", "http", "", ""},
-		{"sim", "grpc", "sim is not spoken to over grpc", "has http"},
+		{"sim", "grpc", "sim is not spoken to over grpc", "leave it out"},
 	}
 	for _, tt := range tests {
 		err := engineConfig(tt.backend, tt.mode, "").CheckMode()

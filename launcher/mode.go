@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // How the gateway speaks to engines.
@@ -33,12 +32,16 @@ func (c Config) CheckMode() error {
 	if err != nil {
 		return nil // Validate tells
 	}
+	hint := "leave it out: the engines are spoken to over http"
+	if !slices.Contains(b.modes, ModeHTTP) {
+		hint = "start the engine as its own manual says, and give the address of its HTTP server to smg launch"
+	}
 	switch {
 	case !slices.Contains(b.modes, c.Mode):
 		return &LaunchError{
 			what:   c.Backend + " is not spoken to over " + c.Mode,
 			detail: []string{"--connection-mode " + c.Mode},
-			hint:   "--backend " + c.Backend + " has " + strings.Join(b.modes, ", "),
+			hint:   hint,
 		}
 	case c.Mode == ModeHTTP:
 		return nil
@@ -46,13 +49,13 @@ func (c Config) CheckMode() error {
 		return &LaunchError{
 			what:   "connection mode " + c.Mode + " is not supported yet",
 			detail: []string{"--connection-mode " + c.Mode},
-			hint:   "leave it out: the engines are spoken to over http",
+			hint:   hint,
 		}
 	}
 	return &LaunchError{
 		what:   c.Backend + " is spoken to over " + c.Mode + ", which is not supported yet",
 		detail: []string{"--backend " + c.Backend},
-		hint:   "start the engine as its own manual says, and give the address of its HTTP server to smg launch",
+		hint:   hint,
 	}
 }
 

@@ -146,6 +146,12 @@ func (s *Spec) Clone() *Spec {
 // engines cannot be spoken to yet.
 var ErrModeUnsupported = errors.New("connection mode not supported yet")
 
+// unsupported is ErrModeUnsupported in words that say so themselves.
+type unsupported string
+
+func (e unsupported) Error() string      { return string(e) }
+func (unsupported) Is(target error) bool { return target == ErrModeUnsupported }
+
 const schemes = "http, https, grpc, grpcs or ipc"
 
 // CanonicalURL checks a worker URL and returns the one spelling that identifies
@@ -182,7 +188,7 @@ func CanonicalURL(raw string) (string, error) {
 		if scheme == "ipc" {
 			kind = "ZMQ (ipc)"
 		}
-		return "", fmt.Errorf("worker URL %q: %s engines are not supported yet, use an http:// address: %w", raw, kind, ErrModeUnsupported)
+		return "", unsupported(fmt.Sprintf("worker URL %q: %s engines are not supported yet, use an http:// address", raw, kind))
 	default:
 		if l := strings.ToLower(scheme); l != scheme && (l == "http" || l == "https") {
 			return "", fmt.Errorf("worker URL %q: write the scheme in lower case: %s://%s", raw, l, rest)

@@ -50,6 +50,9 @@ func TestCanonicalURL(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%q: %v, want %q", raw, err, want)
 		}
+		if strings.Count(err.Error(), "supported") > 1 {
+			t.Errorf("%q: it is said twice: %v", raw, err)
+		}
 		if unsupported := strings.Contains(want, "not supported yet"); errors.Is(err, ErrModeUnsupported) != unsupported {
 			t.Errorf("%q: ErrModeUnsupported is %v", raw, !unsupported)
 		}

@@ -8,7 +8,7 @@ import (
 
 // launch serves engines that run already.
 func launch(cmd *flags.Command) int {
-	con, err := terminal.NewConsole(cmd.Launch)
+	con, err := terminal.NewConsole(cmd)
 	if err != nil {
 		return con.Fail(err)
 	}
@@ -21,7 +21,7 @@ func launch(cmd *flags.Command) int {
 	sig.OnSecond(g.Hurry)
 	sig.OnThird(g.Kill)
 	g.Introduce()
-	return con.Fail(withBus(cmd.Launch, con.Log, func(server gateway.Server) error {
+	return con.Fail(withBus(cmd, con.Log, func(server gateway.Server) error {
 		return g.Run(sig.Context(), server, g.ReportReady)
 	}))
 }

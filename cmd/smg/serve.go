@@ -24,7 +24,7 @@ func serve(cmd *flags.Command) int {
 	if cmd.Launch.DryRun {
 		return planServe(cmd, os.Stdout, os.Stderr)
 	}
-	con, err := terminal.NewConsole(cmd.Launch)
+	con, err := terminal.NewConsole(cmd)
 	if err != nil {
 		return con.Fail(err)
 	}
@@ -56,7 +56,7 @@ func serve(cmd *flags.Command) int {
 		}
 		err = errors.Join(err, g.Close())
 	} else {
-		err = withBus(cmd.Launch, con.Log, func(server gateway.Server) error {
+		err = withBus(cmd, con.Log, func(server gateway.Server) error {
 			return runBoth(sig.Context(), g, server, engines, func(r gateway.Ready) {
 				g.ReportReady(r)
 				hint(con, cmd, g, r.Model)

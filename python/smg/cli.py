@@ -21,3 +21,7 @@ def start(args: list[str]) -> NoReturn:
     """Become the Go program with args, unless the launcher refuses them."""
     check(args)
     run("smg", args)
+
+
+if __name__ == "__main__":
+    main()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from smg._fields import FLAGS, Fields
-from smg._flags import CHOICES
+from smg._flags import CHOICES, REFUSED
 
 # Fields without a flag: the one value that may stand there besides None, and what to do instead.
 FLAGLESS = {
@@ -18,6 +18,8 @@ FLAGLESS = {
 
 # Flags of serve too, which therefore has no others with a prefix.
 UNPREFIXED = ("host", "port", "worker_urls")
+
+MAX_PORT = 65535
 
 ROLES = ("admin", "user")
 
@@ -75,8 +77,9 @@ class RouterArgs(Fields):
     def to_argv(self) -> list[str]:
         """Return the arguments of `smg launch` for these settings.
 
-        Raises KeyError for a policy that there is not, ValueError for values that no
-        argument can express.
+        Raises KeyError for a policy that there is not, ValueError for one that stands in a
+        wrong place, for ports out of range, for values of a wrong type, and for those that
+        no argument can express.
         """
         return [word for field in self._set() for word in arguments(field, getattr(self, field))]
 
@@ -90,6 +93,15 @@ class RouterArgs(Fields):
             else:
                 argv += arguments(field, value)
         return argv, env
+
+    def __repr__(self) -> str:
+        """Return all fields, without what is secret in them."""
+        shown = []
+        for field in (f.name for f in dataclasses.fields(self)):
+            value = getattr(self, field)
+            hidden = value and field in FLAGS and FLAGS[field].secret
+            shown.append(f"{field}={'***' if hidden else repr(value)}")
+        return f"{type(self).__qualname__}({', '.join(shown)})"
 
     def _set(self) -> Iterator[str]:
         """Yield the fields that are not as the default says."""
@@ -133,7 +145,7 @@ def worker(value: Any) -> tuple[str, int | None]:
     if port is None or str(port).lower() == "none":
         return url, None
     try:
-        return url, int(port)
+        return url, int(str(port))
     except ValueError:
         raise ValueError(f"invalid bootstrap port {port!r}: it must be a number or 'none'") from None
 
@@ -143,22 +155,43 @@ def arguments(field: str, value: Any) -> list[str]:
     known = FLAGS[field]
     flag = f"--{known.name}"
     if known.kind == "bool":
+        if value not in (True, False):
+            raise ValueError(f"{field}={value!r}: it must be True or False")
         return [flag if value else f"{flag}=false"]
     if known.kind == "scalar":
         if known.name.endswith("policy") and value not in known.choices:
             raise KeyError(f"{field}={value!r}: choose from {', '.join(known.choices)}")
+        if value in REFUSED.get(known.name, ()):
+            raise ValueError(f"{field}={value!r}: choose from {', '.join(CHOICES[known.name])}; {value} serves the prefill leg only")
+        if known.type in (int, float):
+            number(field, value)
         if isinstance(value, (list, tuple)):
             value = ",".join(map(str, value))
         return [f"{flag}={value}"]
     if known.kind == "url_and_port":
         out = []
         for url, port in map(worker, value):
+            if port is not None and not 1 <= port <= MAX_PORT:
+                raise ValueError(f"{field}: bootstrap port {port} of {url}: a port is from 1 to {MAX_PORT}")
             out += [flag, url, *([] if port is None else [str(port)])]
         return out
     values = texts(field, value)
     if known.kind == "repeated" or any(v.startswith("-") for v in values):
         return [f"{flag}={v}" for v in values]
     return [flag, *values]
+
+
+def number(field: str, value: Any) -> None:
+    """Raise ValueError for what is no number of the kind that a field has, or no port where it is to be one."""
+    known = FLAGS[field]
+    try:
+        parsed = known.type(str(value))  # text is taken as well, and 1.5 is no whole number
+    except ValueError:
+        what = "a whole number" if known.type is int else "a number"
+        raise ValueError(f"{field}={value!r}: it must be {what}") from None
+    least = 0 if known.name == "prometheus-port" else 1  # 0 takes a free one
+    if known.name.endswith("port") and not least <= parsed <= MAX_PORT:
+        raise ValueError(f"{field}={value!r}: a port is from {least} to {MAX_PORT}")
 
 
 def texts(field: str, value: Any) -> list[str]:

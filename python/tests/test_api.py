@@ -87,6 +87,22 @@ def test_cli_76_unknown_policies_are_key_errors(field):
         ("jwt_role_mapping", ["Ops"], "Ops"),
         ("prefill_urls", [("http://p", "abc")], "abc"),
         ("prefill_urls", [("http://p", 1, 2)], "2"),
+        ("prefill_urls", [("http://p", 0)], "1 to 65535"),
+        ("prefill_urls", [("http://p", 65536)], "1 to 65535"),
+        ("prefill_urls", [("http://p", 90.5)], "90.5"),
+        ("port", 0, "1 to 65535"),
+        ("port", 65536, "1 to 65535"),
+        ("port", -1, "1 to 65535"),
+        ("port", "x", "a whole number"),
+        ("port", 80.5, "a whole number"),
+        ("port", True, "a whole number"),
+        ("port", [80], "a whole number"),
+        ("prometheus_port", 70000, "0 to 65535"),
+        ("health_check_port", 0, "1 to 65535"),
+        ("retry_jitter_factor", "much", "a number"),
+        ("dp_aware", "no", "True or False"),
+        ("policy", "bucket", "prefill leg only"),
+        ("decode_policy", "bucket", "prefill leg only"),
         ("worker_urls", "http://w1", "list"),
         ("bootstrap_port_annotation", "other", "cannot be changed"),
         ("served_model_name", "m", "model_alias"),
@@ -98,6 +114,21 @@ def test_values_that_cannot_be_said(field, value, says):
     with pytest.raises(ValueError, match=re.escape(says)) as caught:
         RouterArgs(**{field: value}).to_argv()
     assert "secret" not in str(caught.value)
+
+
+def test_numbers_as_text_are_taken():
+    args = RouterArgs(port="8000", prometheus_port=0, retry_jitter_factor="0.5", prefill_policy="bucket")
+    assert args.to_argv() == ["--port=8000", "--prefill-policy=bucket", "--prometheus-port=0", "--retry-jitter-factor=0.5"]
+
+
+def test_repr_hides_secrets():
+    secret = {f: ["s3cret"] if FLAGS[f].kind in ("list", "repeated") else "s3cret" for f in FIELDS if f in FLAGS and FLAGS[f].secret}
+    assert "api_key" in secret
+    text = repr(RouterArgs(port=8000, **secret))
+    assert "s3cret" not in text
+    assert text.startswith("RouterArgs(worker_urls=[], host='0.0.0.0', port=8000, ")
+    assert all(f"{f}=***" in text for f in secret)
+    assert "api_key=None" in repr(RouterArgs())
 
 
 def test_annotation_of_old_callers_is_taken():
@@ -250,6 +281,13 @@ def test_field_ls_02_no_gateway_outlives_a_killed_python(venv):
         p.process.kill()
         assert p.process.wait(PATIENCE) == -signal.SIGKILL
         assert gone(mark) == {}
+
+
+def test_launch_router_refuses_what_the_parser_does(call):
+    with call("echo started >&2", LAUNCH + "\ntry: launch_router(RouterArgs(policy='bucket'))\nexcept ValueError as e: print(e)") as p:
+        assert p.ends() == 0
+        assert "prefill leg only" in p.process.stdout.read()
+        assert p.lines == []
 
 
 def test_serve_main(call):

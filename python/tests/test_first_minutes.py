@@ -97,6 +97,7 @@ def test_first_answer(wheel, tmp_path, capsys):
         assert p.says(r"^ready +(.*), took")[1] == "4 of 4 workers"
         p.process.send_signal(signal.SIGINT)
         p.says("draining")
+        time.sleep(0.55)  # one that comes at once would not count
         p.process.send_signal(signal.SIGINT)
         assert p.ends() == 130
     assert not list(home.iterdir()), "something was written into the home folder"

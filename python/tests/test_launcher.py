@@ -168,3 +168,8 @@ def test_cli_76_launch_router_refuses(launch, args):
 def test_cli_76_launch_router_is_launch(launch):
     p = launch('echo "$$ $@"; exit 7', "--policy", "random", module="smg.launch_router")
     assert ends(p) == (7, f"{p.pid} launch --policy random", "")
+
+
+@pytest.mark.parametrize(("module", "words"), [("smg.cli", ["--version"]), ("smg.serve", ["serve", "--help"]), ("smg.launch_router", ["launch", "--help"])])
+def test_modules_are_commands(launch, module, words):
+    assert ends(launch('echo "$@"', words[-1], module=module)) == (0, " ".join(words), "")

@@ -213,7 +213,7 @@ func TestFaults(t *testing.T) {
 		{"moved", map[string][]string{"GET /workers": {"302 "}}, "workers", "", 1, []string{"302"}},
 		{"key wanted", map[string][]string{"GET /workers": {"401 "}}, "workers", "", 1, []string{"GET /workers: 401", "hint: give --api-key, or set SMG_API_KEY"}},
 		{"no gateway behind a balancer", map[string][]string{"GET /workers": {"503 no healthy upstream"}}, "workers", "", 1, []string{"503", "no healthy upstream"}},
-		{"registered already", map[string][]string{"POST /workers": {`409 {"error":"worker http://w is registered already","code":"WORKER_ALREADY_EXISTS"}`}}, "workers add http://w", "", 1, []string{"error: worker http://w is registered already", "POST /workers: 409 WORKER_ALREADY_EXISTS"}},
+		{"registered already", map[string][]string{"POST /workers": {`409 {"error":"worker http://w is registered already","code":"WORKER_ALREADY_EXISTS"}`}}, "workers add http://w", "", 1, []string{"error: worker http://w is registered already", "POST /workers: 409 WORKER_ALREADY_EXISTS", "hint: smg workers rm"}},
 		{"a bad address", map[string][]string{"POST /workers": {`400 {"error":"no scheme","code":"BAD_REQUEST"}`}}, "workers add w", "", 1, []string{"error: no scheme", "400 BAD_REQUEST"}},
 		{"a bad leg", map[string][]string{"POST /workers": {"422 worker_type \"x\" must be one of"}}, "workers add http://w --leg x", "", 1, []string{`error: worker_type "x" must be`, "POST /workers: 422"}},
 		{"an envelope", map[string][]string{"GET /workers": {`500 {"error":{"message":"a fault of the gateway","code":"internal_error"}}`}}, "workers", "", 1, []string{"error: a fault of the gateway", "GET /workers: 500"}},

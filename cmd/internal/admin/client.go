@@ -124,7 +124,11 @@ func (c *client) refused(method, path string, status int, answer []byte) error {
 	text := strings.TrimSpace(string(answer))
 	switch {
 	case message != "":
-		return &refusal{problem.Code, failed(where, "", "%s", message)}
+		hint := ""
+		if problem.Code == "WORKER_ALREADY_EXISTS" {
+			hint = "smg workers rm takes it out, so that it can be added anew"
+		}
+		return &refusal{problem.Code, failed(where, hint, "%s", message)}
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return failed(where, "give --api-key, or set SMG_API_KEY", "the gateway wants another key")
 	case status == http.StatusBadRequest, status == http.StatusUnprocessableEntity:

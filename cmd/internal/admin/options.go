@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"smg/cmd/internal/flags"
+	"smg/cmd/internal/terminal"
 )
 
 // options is a command line that was understood.
@@ -105,7 +107,11 @@ func (p *program) read(name string, args []string) (o *options, err error) {
 		return nil, asFault(name, err)
 	}
 	if o == nil {
-		_, err = p.out.Write(help.Bytes())
+		width := 0
+		if f, ok := p.out.(*os.File); ok {
+			width = terminal.Width(f)
+		}
+		_, err = io.WriteString(p.out, terminal.Wrap(help.String(), width))
 	}
 	return o, err
 }

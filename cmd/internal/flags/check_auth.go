@@ -26,7 +26,7 @@ func (c *checker) checkPair(certFlag, cert, keyFlag, key string) {
 		c.add(keyFlag, key, "add --"+c.prefix+certFlag+" FILE, or leave both out", "the certificate of the key is missing")
 	default:
 		if _, err := certs.Load(cert, key, slog.New(slog.DiscardHandler)); err != nil {
-			c.add(certFlag, cert+" and --"+c.prefix+keyFlag+" "+key, "give a certificate and its key in PEM form that can be read", "%s", err.Error())
+			c.addWhere(c.as("--"+c.prefix+certFlag, cert)+" and "+c.as("--"+c.prefix+keyFlag, key), "give a certificate and its key in PEM form that can be read", "%s", err.Error())
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"errors"
 	"slices"
 	"strings"
 )
@@ -115,21 +116,42 @@ type Command struct {
 // Validate reports every fault of the configuration, one error each, as exit code 1.
 // rule judges worker URLs.
 func (c *Command) Validate(rule URLRule) error {
+	check := &checker{given: c.given.flags, prefix: c.Prefix()}
 	switch c.Verb {
 	case RunLaunch, RunCheck, RunIngress:
-		return c.Launch.Validate(rule)
+		c.Launch.check(check, rule, c.Launch.headcount())
 	case RunSelector:
-		check := &checker{}
 		c.Launch.checkSelector(check, c.child)
-		return check.faults.ErrorOrNil()
 	case RunServe:
-		return c.Serve.Validate(rule)
+		c.Serve.checkServe(check, rule)
 	case RunReplay:
-		check := &checker{}
 		c.Replay.check(check, c.Launch)
-		return check.faults.ErrorOrNil()
 	}
-	return nil
+	if check.faults != nil {
+		check.faults.ErrorFormat = inOneLine
+	}
+	return check.faults.ErrorOrNil()
+}
+
+// Prefix is what the flags of the gateway carry behind their dashes.
+func (c *Command) Prefix() string {
+	if c.Verb == RunServe {
+		return routerPrefix
+	}
+	return ""
+}
+
+// Sourced has the faults of err that name a flag of c name its variable instead, where one
+// has set it. It returns err.
+func (c *Command) Sourced(err error) error {
+	check := &checker{given: c.given.flags}
+	for _, e := range leaves(err) {
+		if f, ok := errors.AsType[*Fault](e); ok && strings.HasPrefix(f.Where, "--") {
+			flag, value, _ := strings.Cut(f.Where, " ")
+			f.Where = check.as(flag, value)
+		}
+	}
+	return err
 }
 
 // Parse understands a command line. Its error is a *Fault with ExitUsage. What
@@ -310,7 +332,7 @@ func (in *Input) parse(command string, args []string, bare bool) (*Command, erro
 	notices, warnings := config.legRemarks(prefix)
 	c.Notices, c.Warnings = slices.Concat(c.Notices, notices, unused), append(c.Warnings, warnings...)
 	if !in.Child {
-		c.Warnings = append(c.Warnings, unknownVariables(in.Variables)...)
+		c.Warnings = slices.Concat(c.Warnings, unknownVariables(in.Variables), s.unreadVariables(in.Variables, &line))
 	}
 	if command != nameIngress {
 		c.Warnings = append(c.Warnings, config.policyWarnings(prefix, workers)...)

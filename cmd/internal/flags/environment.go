@@ -97,3 +97,19 @@ func unknownVariables(names []string) (warnings []string) {
 	}
 	return warnings
 }
+
+// unreadVariables warns of those of names that look like the variable of a flag of serve's
+// own, which has none, unless the flag was given.
+func (s *set) unreadVariables(names []string, r *rewritten) (warnings []string) {
+	for _, e := range s.entries {
+		if !e.own || r.has(e.name) || !slices.Contains(names, e.FlagEnv()) {
+			continue
+		}
+		if o := s.lookup(routerPrefix + e.Name); o != nil && o.FlagEnv() == e.FlagEnv() {
+			warnings = append(warnings, fmt.Sprintf("variable %s is for --%s: for the engines of serve write --%s", e.FlagEnv(), o.name, e.name))
+			continue
+		}
+		warnings = append(warnings, fmt.Sprintf("variable %s sets nothing for serve: write --%s", e.FlagEnv(), e.name))
+	}
+	return warnings
+}

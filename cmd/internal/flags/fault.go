@@ -64,6 +64,15 @@ func Report(w io.Writer, err error) int {
 	return code
 }
 
+// inOneLine are several faults as a field of a log line has them.
+func inOneLine(errs []error) string {
+	lines := make([]string, len(errs))
+	for i, err := range errs {
+		lines[i] = err.Error()
+	}
+	return strings.Join(lines, " | ")
+}
+
 // leaves takes joined errors apart.
 func leaves(err error) []error {
 	if err == nil {

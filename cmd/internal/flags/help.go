@@ -160,7 +160,7 @@ func (s *set) topic(topic string, width int) (text string, visible func(*entry) 
 	case word == "all":
 		return "", func(*entry) bool { return true }, nil
 	case word == "groups":
-		return s.groupList(), nil, nil
+		return s.groupList(width), nil, nil
 	case word == groupPolicy:
 		return policyList(s, width), inGroup(groupPolicy), nil
 	case slices.ContainsFunc(known, inGroup(word)):
@@ -183,7 +183,7 @@ func inGroup(name string) func(*entry) bool {
 }
 
 // groupList names the groups and their flags.
-func (s *set) groupList() string {
+func (s *set) groupList(width int) string {
 	var order []string
 	flags := map[string][]string{}
 	for _, e := range s.entries {
@@ -193,12 +193,14 @@ func (s *set) groupList() string {
 		flags[e.Group] = append(flags[e.Group], "--"+e.name)
 	}
 	var out strings.Builder
+	const indent = "            "
 	fmt.Fprintf(&out, "Groups of flags (smg %s --help=<group>):\n", s.command)
 	for _, g := range order {
-		fmt.Fprintf(&out, "  %-9s %s\n", g, strings.Join(flags[g], " "))
+		fmt.Fprintf(&out, "  %-9s %s\n", g, strings.Join(wrap(strings.Join(flags[g], " "), width-len(indent)), "\n"+indent))
 	}
 	if len(s.planned) > 0 {
-		fmt.Fprintf(&out, "  %-9s %d flags that are known by name, and not supported yet\n", groupPlanned, len(s.planned))
+		text := fmt.Sprintf("%d flags that are known by name, and not supported yet", len(s.planned))
+		fmt.Fprintf(&out, "  %-9s %s\n", groupPlanned, strings.Join(wrap(text, width-len(indent)), "\n"+indent))
 	}
 	return out.String()
 }

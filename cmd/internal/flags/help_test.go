@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -41,5 +42,26 @@ func TestHelpOfPlannedFlags(t *testing.T) {
 				t.Errorf("exit %d, or %q is in\n%s", code, tt.not, text)
 			}
 		})
+	}
+}
+
+// TestGroupsOnATerminal: the lists of flags break where the terminal ends.
+func TestGroupsOnATerminal(t *testing.T) {
+	const width = 60
+	cmd, err := Parse(Input{Args: []string{"launch", "--help=groups"}, Env: env(nil), Width: width})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(cmd.Output) {
+		if n := len(strings.TrimSuffix(line, "\n")); n > width {
+			t.Errorf("%d characters: %s", n, line)
+		}
+	}
+	plain, err := Parse(Input{Args: []string{"launch", "--help=groups"}, Env: env(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, got := strings.Fields(plain.Output), strings.Fields(cmd.Output); !slices.Equal(want, got) {
+		t.Errorf("other words: %q, want %q", got, want)
 	}
 }

@@ -1,8 +1,11 @@
 package flags
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
+	"net"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -152,17 +155,11 @@ func defaults(scope Scope) *Serve {
 	return s
 }
 
-// Validate reports every fault of l, one error each, named by flag. rule judges
-// worker URLs.
-func (l *Launch) Validate(rule URLRule) error {
-	c := &checker{}
-	l.check(c, rule, l.headcount())
-	return c.faults.ErrorOrNil()
-}
-
-// checker gathers faults. prefix is what the flags of the gateway carry.
+// checker gathers faults. prefix is what the flags of the gateway carry, given what was
+// said, on the command line or by variables.
 type checker struct {
 	prefix string
+	given  []given
 	faults *multierror.Error
 }
 
@@ -173,15 +170,26 @@ func (c *checker) add(name, value, hint, format string, args ...any) {
 
 // addAs is add for a flag that is never prefixed.
 func (c *checker) addAs(flag, value, hint, format string, args ...any) {
-	if value == "" {
-		value = "''"
+	c.addWhere(c.as(flag, value), hint, format, args...)
+}
+
+func (c *checker) addWhere(where, hint, format string, args ...any) {
+	c.faults = multierror.Append(c.faults, &Fault{What: fmt.Sprintf(format, args...), Where: where, Hint: hint, Code: ExitFailure})
+}
+
+// as is a flag, with its dashes, and its value as whoever gave them finds them again: a
+// variable, where one has set the flag. It hides what a variable keeps secret.
+func (c *checker) as(flag, value string) string {
+	for _, g := range c.given {
+		if g.name != strings.TrimPrefix(flag, "--") || strings.HasPrefix(g.where, "-") {
+			continue
+		}
+		if variable, _, shown := strings.Cut(g.where, "="); shown {
+			return variable + "=" + value
+		}
+		return g.where
 	}
-	c.faults = multierror.Append(c.faults, &Fault{
-		What:  fmt.Sprintf(format, args...),
-		Where: flag + " " + value,
-		Hint:  hint,
-		Code:  ExitFailure,
-	})
+	return flag + " " + cmp.Or(value, "''")
 }
 
 func (l *Launch) check(c *checker, rule URLRule, n headcount) {
@@ -224,9 +232,7 @@ func (l *Launch) checkCommon(c *checker) {
 }
 
 func (l *Launch) checkAddresses(c *checker) {
-	if l.Host == "" {
-		c.addAs("--host", "", "write 0.0.0.0 for all addresses, 127.0.0.1 for this machine alone", "an address is needed")
-	}
+	c.checkHost("--host", "--port", l.Host)
 	if l.Port == 0 {
 		c.addAs("--port", "0", "give a port from 1 to 65535", "a stable port is required")
 	}
@@ -235,14 +241,41 @@ func (l *Launch) checkAddresses(c *checker) {
 }
 
 func (l *Launch) checkPrometheusHost(c *checker) {
-	if l.PrometheusHost == "" {
-		c.add("prometheus-host", "", "write 0.0.0.0 for all addresses, 127.0.0.1 for this machine alone", "an address is needed")
+	c.checkHost("--"+c.prefix+"prometheus-host", "--"+c.prefix+"prometheus-port", l.PrometheusHost)
+}
+
+// checkHost refuses what is no address alone. portFlag is where its port is given.
+func (c *checker) checkHost(flag, portFlag, host string) {
+	if host == "" {
+		c.addAs(flag, "", "write 0.0.0.0 for all addresses, 127.0.0.1 for this machine alone", "an address is needed")
+		return
 	}
+	if _, err := netip.ParseAddr(host); err == nil || !strings.ContainsAny(host, ":/[]") {
+		return
+	}
+	rest := host
+	if _, after, ok := strings.Cut(host, "://"); ok {
+		rest = after
+	}
+	rest, _, _ = strings.Cut(rest, "/")
+	if alone, port, err := net.SplitHostPort(rest); err == nil && alone != "" && port != "" {
+		c.addAs(flag, redact(host), "write "+flag+" "+alone+" "+portFlag+" "+port, "an address alone is needed, without a port")
+		return
+	}
+	c.addAs(flag, redact(host), "write an address of this machine, such as 127.0.0.1 or ::1", "not an address or a host name")
 }
 
 // checkURL judges one worker of the flag name, which shows value. seen are the
 // workers before it.
 func (c *checker) checkURL(name, raw, value string, rule URLRule, seen map[string]bool) {
+	if all := strings.Split(redact(raw), ","); len(urlList(raw)) > 1 {
+		hint := "write blanks between them: --" + c.prefix + name + " " + strings.Join(all, " ")
+		if name != "worker-urls" {
+			hint = "write --" + c.prefix + name + " in front of each"
+		}
+		c.add(name, value, hint, "these are %d URLs in one argument", len(all))
+		return
+	}
 	canonical, err := rule(raw)
 	if err != nil {
 		what, hint := err.Error(), ""
@@ -286,8 +319,15 @@ func (c *checker) checkPositive(name string, value int64) {
 	}
 }
 
-// redact hides the user name and password of a URL.
+// redact hides the user name and password of a URL, and of each where there are several
+// with commas between them.
 func redact(raw string) string {
+	if all := urlList(raw); len(all) > 1 {
+		for i := range all {
+			all[i] = redact(all[i])
+		}
+		return strings.Join(all, ",")
+	}
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok {
 		scheme, rest = "", raw
@@ -304,6 +344,19 @@ func redact(raw string) string {
 		out += "/" + path
 	}
 	return out
+}
+
+// urlList takes apart what stands before and behind commas, if a scheme follows the comma.
+func urlList(raw string) []string {
+	var all []string
+	for part := range strings.SplitSeq(raw, ",") {
+		if len(all) > 0 && !strings.Contains(part, "://") {
+			all[len(all)-1] += "," + part
+			continue
+		}
+		all = append(all, part)
+	}
+	return all
 }
 
 func nameRune(r rune) bool {

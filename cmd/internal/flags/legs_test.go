@@ -116,7 +116,7 @@ func testLegsFromEnvironment(t *testing.T) {
 	if diff := cmp.Diff(&want, l); diff != "" {
 		t.Error(diff)
 	}
-	if _, code, text := run(map[string]string{"SMG_FLAG_PREFILL": "http://p1 abc"}, "launch", "--pd-disaggregation"); code != 1 || !strings.Contains(text, "--prefill abc") {
+	if _, code, text := run(map[string]string{"SMG_FLAG_PREFILL": "http://p1 abc"}, "launch", "--pd-disaggregation"); code != 1 || !strings.Contains(text, "SMG_FLAG_PREFILL=abc") {
 		t.Errorf("exit %d\n%s", code, text)
 	}
 }

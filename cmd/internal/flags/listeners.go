@@ -1,7 +1,6 @@
 package flags
 
 import (
-	"fmt"
 	"net"
 	"strconv"
 )
@@ -51,7 +50,7 @@ func (l *Launch) checkListeners(c *checker) {
 	for i, x := range all {
 		for _, before := range all[:i] {
 			if x.port == before.port {
-				c.addAs(x.flag, fmt.Sprintf("%s and %s %s", x.value, before.flag, before.value), "change one of them", "two listeners cannot share a port")
+				c.addWhere(c.as(x.flag, x.value)+" and "+c.as(before.flag, before.value), "change one of them", "two listeners cannot share a port")
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package flags
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -146,7 +147,7 @@ func (r *rewriter) flag(token string) error {
 			return usage(typed, "write "+typed+" "+e.Value, "a value is missing")
 		}
 		value, r.args = r.args[0], r.args[1:]
-		token = typed + " " + value
+		token = typed + " " + cmp.Or(value, "''")
 	}
 	if e.Dashed || e.Secret {
 		token = typed // what is in the value is an engine's, or holds a password
@@ -272,6 +273,9 @@ func (r *rewriter) hintUnknown(name string) string {
 		if e := r.set.lookup(plain); e != nil {
 			return "write --" + e.name
 		}
+	}
+	if slices.Contains([]string{"worker", "workers", "urls", "engine", "engines", "server", "servers", "upstream", "upstreams"}, name) && r.set.lookup("worker-urls") != nil {
+		return "did you mean --worker-urls?"
 	}
 	if other := r.set.ownerOf(name); other != "" {
 		return "--" + name + " is a flag of smg " + other

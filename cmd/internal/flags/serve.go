@@ -76,16 +76,11 @@ func (s *Serve) reservedPorts() []int {
 	return ports
 }
 
-// Validate reports every fault of s, one error each, named by flag. rule judges
-// worker URLs.
-func (s *Serve) Validate(rule URLRule) error {
-	c := &checker{prefix: routerPrefix}
+// checkServe reports every fault of s.
+func (s *Serve) checkServe(c *checker, rule URLRule) {
 	s.check(c, rule, s.headcount())
-	if s.Engines.Host == "" {
-		c.addAs("--worker-host", "", "write 127.0.0.1", "an address is needed")
-	}
+	c.checkHost("--worker-host", "--worker-base-port", s.Engines.Host)
 	if err := s.Engines.CheckGPUs(); err != nil {
 		c.faults = multierror.Append(c.faults, launchFault(err, ExitFailure))
 	}
-	return c.faults.ErrorOrNil()
 }

@@ -18,9 +18,9 @@ func TestCLIServe(t *testing.T) {
 		code       int
 		want       []string
 	}{
-		{"56_trtllm_over_http", "serve --backend trtllm --model m --connection-mode http", 2, []string{"--connection-mode http", "--backend trtllm has grpc"}},
+		{"56_trtllm_over_http", "serve --backend trtllm --model m --connection-mode http", 2, []string{"--connection-mode http", "to smg launch"}},
 		{"56_trtllm", "serve --backend trtllm --model m", 2, []string{"spoken to over grpc, which is not supported yet", "--backend trtllm"}},
-		{"56_sglang_over_zmq", "serve --backend sglang --model m --connection-mode zmq", 2, []string{"--connection-mode zmq", "has grpc, http"}},
+		{"56_sglang_over_zmq", "serve --backend sglang --model m --connection-mode zmq", 2, []string{"--connection-mode zmq", "leave it out: the engines are spoken to over http"}},
 		{"56_vllm_over_zmq", "serve --backend vllm --model m --connection-mode zmq", 2, []string{"connection mode zmq is not supported yet"}},
 		{"56_unknown_mode", "serve --backend sim --connection-mode tcp", 2, []string{`"tcp" is not a known connection mode`, "http, grpc, zmq"}},
 		{"tokenspeed", "serve --backend tokenspeed --model m", 2, []string{"backend tokenspeed is not supported yet", "sglang, vllm"}},

@@ -169,6 +169,7 @@ func (l *Launch) checkBus(c *checker) {
 	if b.Replicas != 0 {
 		c.add("nats-replicas", strconv.Itoa(b.Replicas), hint, "the built-in NATS server keeps one copy")
 	}
+	c.checkFolder("state-dir", b.StateDir)
 	l.checkNATSListen(c)
 }
 

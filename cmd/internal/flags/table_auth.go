@@ -67,22 +67,22 @@ func authTable() []Def {
 		{
 			Name: "tls-cert-path", Kind: Scalar, Value: "FILE", Group: groupSecurity, In: serving,
 			Help: "Certificates of the API in PEM form, its own first, for HTTPS on its port; read again when they are renewed.",
-			set:  setText(func(s *Serve) *string { return &s.Auth.TLSCert }),
+			set:  setPath(func(s *Serve) *string { return &s.Auth.TLSCert }),
 		},
 		{
 			Name: "tls-key-path", Kind: Scalar, Value: "FILE", Group: groupSecurity, In: serving,
 			Help: "Key of that certificate.",
-			set:  setText(func(s *Serve) *string { return &s.Auth.TLSKey }),
+			set:  setPath(func(s *Serve) *string { return &s.Auth.TLSKey }),
 		},
 		{
 			Name: "client-cert-path", Kind: Scalar, Value: "FILE", Group: groupSecurity, In: everyProcess,
 			Help: "Certificate to show to https engines that ask for one; read again when it is renewed.",
-			set:  setText(func(s *Serve) *string { return &s.Auth.ClientCert }),
+			set:  setPath(func(s *Serve) *string { return &s.Auth.ClientCert }),
 		},
 		{
 			Name: "client-key-path", Kind: Scalar, Value: "FILE", Group: groupSecurity, In: everyProcess,
 			Help: "Key of that certificate.",
-			set:  setText(func(s *Serve) *string { return &s.Auth.ClientKey }),
+			set:  setPath(func(s *Serve) *string { return &s.Auth.ClientKey }),
 		},
 		{
 			Name: "ca-cert-paths", Kind: List, Value: "FILE...", Group: groupSecurity, In: everyProcess,

@@ -6,7 +6,7 @@ func recordTable() []Def {
 		{
 			Name: "record", Kind: Scalar, Value: "FILE", Group: groupRecording, In: choosing,
 			Help: "Write what selectors are asked and choose to a file that smg replay reads, compressed if its name ends in .gz; prompts as digests.",
-			set:  setText(func(s *Serve) *string { return &s.Record }),
+			set:  setPath(func(s *Serve) *string { return &s.Record }),
 		},
 		{
 			Name: "record-prompts", Kind: Bool, Group: groupRecording, In: choosing,
@@ -16,9 +16,10 @@ func recordTable() []Def {
 	}
 }
 
-// checkRecord refuses what has no meaning alone.
+// checkRecord refuses what has no meaning alone, and files that cannot be made.
 func (l *Launch) checkRecord(c *checker) {
 	if l.RecordPrompts && l.Record == "" {
 		c.add("record-prompts", "true", "add --"+c.prefix+"record FILE", "nothing is recorded")
 	}
+	c.checkRecording(l.Record)
 }

@@ -29,7 +29,7 @@ func serviceTable() []Def {
 		{
 			Name: "state-dir", Kind: Scalar, Value: "DIR", Group: groupBus, In: gateway,
 			Help: "Folder where the built-in NATS server keeps workers and pins over a restart (in memory, for as long as it runs).",
-			set:  setText(func(s *Serve) *string { return &s.Bus.StateDir }),
+			set:  setPath(func(s *Serve) *string { return &s.Bus.StateDir }),
 		},
 		{
 			Name: "nats-replicas", Kind: Scalar, Value: "N", Group: groupBus, In: everyProcess,
@@ -39,12 +39,12 @@ func serviceTable() []Def {
 		{
 			Name: "nats-creds", Kind: Scalar, Value: "FILE", Group: groupBus, In: everyProcess,
 			Help: "Credentials for the NATS servers.",
-			set:  setText(func(s *Serve) *string { return &s.Bus.Creds }),
+			set:  setPath(func(s *Serve) *string { return &s.Bus.Creds }),
 		},
 		{
 			Name: "nats-tls-ca", Kind: Scalar, Value: "FILE", Group: groupBus, In: everyProcess,
 			Help: "Certificates that those of the NATS servers are checked against.",
-			set:  setText(func(s *Serve) *string { return &s.Bus.CA }),
+			set:  setPath(func(s *Serve) *string { return &s.Bus.CA }),
 		},
 		{
 			Name: "leg", Kind: Scalar, Value: "LEG", Group: groupLegs, In: InSelector, Everyday: true,

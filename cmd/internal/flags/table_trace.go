@@ -38,7 +38,7 @@ func traceTable() []Def {
 		{
 			Name: "log-dir", Kind: Scalar, Value: "DIR", Group: groupLogs, In: everyProcess,
 			Help: "Folder where the log is also written, to a file smg.YYYY-MM-DD of each day (UTC).",
-			set:  setText(func(s *Serve) *string { return &s.Trace.LogDir }),
+			set:  setPath(func(s *Serve) *string { return &s.Trace.LogDir }),
 		},
 		{
 			Name: "prometheus-duration-buckets", Kind: List, Value: "SECS...", Group: groupMetrics, In: serving,

@@ -8,7 +8,7 @@ package gateway
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"strings"
@@ -60,14 +60,23 @@ type Server interface {
 // cannot be written. The workers of cmd may
 // still change until Run.
 func Bind(cmd *flags.Command, con terminal.Console) (*Gateway, error) {
-	cfg := cmd.Launch
-	prefix := ""
-	if cmd.Verb == flags.RunServe {
-		prefix = "router-" // the flags of the API's address never carry it
-	}
+	g, err := bind(cmd, con)
+	return g, cmd.Sourced(err)
+}
+
+func bind(cmd *flags.Command, con terminal.Console) (*Gateway, error) {
+	cfg, prefix := cmd.Launch, cmd.Prefix() // the flags of the API's address never carry it
 	if cfg.Record != "" {
 		if err := record.Writable(cfg.Record); err != nil {
-			return nil, fmt.Errorf("--%srecord: %w", prefix, err)
+			return nil, &flags.Fault{
+				What: "no recording can be made in the folder: " + reason(err).Error(), Where: "--" + prefix + "record " + cfg.Record,
+				Hint: "give a file in a folder that can be written to", Code: flags.ExitFailure,
+			}
+		}
+	}
+	if !cfg.Bus.External() {
+		if err := service.Free("--"+prefix+"nats-listen", cfg.Bus.Listen); err != nil {
+			return nil, err
 		}
 	}
 	metrics, err := service.Bind(service.EnvMetrics, "--"+prefix+"prometheus-", cfg.PrometheusHost, cfg.PrometheusPort)
@@ -94,6 +103,14 @@ func Bind(cmd *flags.Command, con terminal.Console) (*Gateway, error) {
 		return nil, errors.Join(err, g.Close())
 	}
 	return g, nil
+}
+
+// reason is why a file could not be used, without the name of one that nobody has given.
+func reason(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
 }
 
 // bindHealth is the listener for probes, nil where there is to be none.

@@ -101,7 +101,7 @@ func (g *Gateway) ReportReady(r Ready) {
 
 // Ingress runs the ingress command until a signal comes and returns the exit code.
 func Ingress(cmd *flags.Command) int {
-	con, err := terminal.NewConsole(cmd.Launch)
+	con, err := terminal.NewConsole(cmd)
 	if err != nil {
 		return con.Fail(err)
 	}

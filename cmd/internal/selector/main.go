@@ -22,17 +22,17 @@ import (
 
 // Main runs the selector command until a signal comes and returns the exit code.
 func Main(cmd *flags.Command) int {
-	con, err := terminal.NewConsole(cmd.Launch)
+	con, err := terminal.NewConsole(cmd)
 	if err != nil {
 		return con.Fail(err)
 	}
 	page, err := service.Bind(service.EnvMetrics, "--prometheus-", cmd.Launch.PrometheusHost, cmd.Launch.PrometheusPort)
 	if err != nil {
-		return con.Fail(err)
+		return con.Fail(cmd.Sourced(err))
 	}
 	profiles, err := service.BindPprof("", cmd.Launch.Trace.PprofAddr)
 	if err != nil {
-		return con.Fail(errors.Join(err, page.Close()))
+		return con.Fail(errors.Join(cmd.Sourced(err), page.Close()))
 	}
 	sig := terminal.WatchSignals(con.Log)
 	defer sig.Stop()

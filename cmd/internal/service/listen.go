@@ -41,3 +41,21 @@ func Listen(flag, host string, port int) (net.Listener, error) {
 	}
 	return nil, f
 }
+
+// Free says why nobody could listen on addr, HOST:PORT, which is the value of a flag, with
+// its dashes. It is nil where addr is empty or names no port.
+func Free(flag, addr string) error {
+	host, text, err := net.SplitHostPort(addr)
+	port, bad := strconv.ParseUint(text, 10, 16)
+	if err != nil || bad != nil || port == 0 {
+		return nil // there is nothing to ask for
+	}
+	l, err := Listen(flag, host, int(port))
+	if err == nil {
+		return l.Close()
+	}
+	if f, ok := errors.AsType[*flags.Fault](err); ok {
+		f.Where, f.Hint = flag+" "+addr, "give another address with "+flag
+	}
+	return err
+}

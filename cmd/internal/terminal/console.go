@@ -28,9 +28,10 @@ type Console struct {
 	Color bool
 }
 
-// NewConsole is standard error, with the flags of cfg for logs. On error it is so without
+// NewConsole is standard error, with the flags of cmd for logs. On error it is so without
 // the folder of logs, which cannot be used.
-func NewConsole(cfg *flags.Launch) (Console, error) {
+func NewConsole(cmd *flags.Command) (Console, error) {
+	cfg := cmd.Launch
 	// Control sequences, if somebody is there who understands and wants them.
 	controls := term.IsTerminal(int(os.Stderr.Fd())) && os.Getenv("TERM") != "dumb" && !cfg.NoColor && os.Getenv("NO_COLOR") == ""
 	out := launcher.NewConsole(os.Stderr, controls && !cfg.LogJSON)
@@ -40,7 +41,9 @@ func NewConsole(cfg *flags.Launch) (Console, error) {
 		if d, err = logging.NewDaily(dir, time.Now, os.Stderr); err == nil {
 			out.Copy(d)
 		} else {
-			err = fmt.Errorf("--log-dir %s: %w", dir, err)
+			err = cmd.Sourced(&flags.Fault{
+				What: err.Error(), Where: "--" + cmd.Prefix() + "log-dir " + dir, Hint: "give a folder that can be made and written to", Code: flags.ExitFailure,
+			})
 		}
 	}
 	return Console{

@@ -2,15 +2,16 @@ package terminal
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"runtime/debug"
 	"strings"
 
-	"golang.org/x/term"
-
 	"smg/cmd/internal/flags"
+	"smg/cmd/internal/logging"
 	"smg/cmd/internal/service"
 	"smg/cmd/internal/version"
+	"smg/launcher"
 	"smg/worker"
 )
 
@@ -26,22 +27,21 @@ func Read(program, command string, args []string) (cmd *flags.Command, code int)
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	width, _, err := term.GetSize(int(os.Stdout.Fd()))
-	if err != nil {
-		width = 0 // not a terminal: plain lines
-	}
-	cmd, err = flags.Parse(flags.Input{
-		Command: command, Args: args, Env: os.LookupEnv, Variables: variables(), Width: width, Child: service.IsChild(),
+	cmd, err := flags.Parse(flags.Input{
+		Command: command, Args: args, Env: os.LookupEnv, Variables: variables(), Width: Width(os.Stdout), Child: service.IsChild(),
 		Version: program + " " + version.String(), VersionVerbose: version.Verbose(program),
 	})
 	if err == nil {
 		err = cmd.Validate(worker.CanonicalURL)
 	}
 	if err != nil {
+		if flags.AsksForJSON(args, os.LookupEnv) {
+			return nil, Console{Console: launcher.NewConsole(os.Stderr, false), Log: logging.New(os.Stderr, slog.LevelInfo, true), JSON: true}.Fail(err)
+		}
 		return nil, flags.Report(os.Stderr, err)
 	}
 	if cmd.Verb == flags.Print {
-		fmt.Print(cmd.Output)
+		fmt.Print(Wrap(cmd.Output, Width(os.Stdout)))
 		return nil, 0
 	}
 	return cmd, 0

@@ -7,18 +7,28 @@ import (
 	"os/signal"
 	"sync"
 	"syscall"
+	"time"
 
 	"smg/cmd/internal/service"
 )
 
+// sameSignal is how long after a signal others still belong to it. Supervisors send one to
+// a process and then to its group, or SIGINT and SIGTERM together; nobody has asked twice
+// by that. A person who presses Ctrl-C again takes longer, or presses it once more.
+const sameSignal = 500 * time.Millisecond
+
 // Signals is how Ctrl-C, SIGTERM and the end of the terminal reach a command: the first
-// ends its context, the second hurries it, the third ends the process at once.
+// ends its context, the second hurries it, the third ends the process at once. Those that
+// come within half a second of the one that counted last do not count.
 type Signals struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	ch     chan os.Signal
 	done   chan struct{} // closed by Stop
 	log    *slog.Logger
+	now    func() time.Time
+	same   time.Duration // how long after one that counts others do not
+	exit   func(code int)
 
 	mu     sync.Mutex
 	first  os.Signal
@@ -30,8 +40,10 @@ type Signals struct {
 // nothing to a process that was started with nohup. That nobody reads standard error any
 // more ends nothing either: whoever read it may have gone along with the terminal.
 func WatchSignals(log *slog.Logger) *Signals {
-	ctx, cancel := context.WithCancel(context.Background())
-	s := &Signals{ctx: ctx, cancel: cancel, ch: make(chan os.Signal, 4), done: make(chan struct{}), log: log} // 4: no signal is lost while one is handled
+	s := newSignals(log)
+	if service.IsChild() {
+		s.same = 0 // the parent has counted, and says at once all that it has to say
+	}
 	all := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
 	if !signal.Ignored(syscall.SIGHUP) {
 		all = append(all, syscall.SIGHUP)
@@ -42,6 +54,14 @@ func WatchSignals(log *slog.Logger) *Signals {
 	}
 	go s.handle()
 	return s
+}
+
+func newSignals(log *slog.Logger) *Signals {
+	ctx, cancel := context.WithCancel(context.Background())
+	return &Signals{
+		ctx: ctx, cancel: cancel, ch: make(chan os.Signal, 4), done: make(chan struct{}), log: log, // 4: no signal is lost while one is handled
+		now: time.Now, same: sameSignal, exit: os.Exit,
+	}
 }
 
 // Context ends with the first signal, or with Stop.
@@ -77,13 +97,19 @@ func (s *Signals) Stop() {
 }
 
 func (s *Signals) handle() {
-	for n := 1; ; n++ {
+	var last time.Time // of the one that counted last
+	for n := 0; ; {
 		var sig os.Signal
 		select {
 		case <-s.done:
 			return
 		case sig = <-s.ch:
 		}
+		now := s.now()
+		if n > 0 && now.Sub(last) < s.same {
+			continue
+		}
+		n, last = n+1, now
 		s.mu.Lock()
 		var calls []func()
 		switch n {
@@ -103,7 +129,7 @@ func (s *Signals) handle() {
 			f()
 		}
 		if n >= 3 {
-			os.Exit(128 + int(sig.(syscall.Signal)))
+			s.exit(128 + int(sig.(syscall.Signal)))
 		}
 	}
 }
