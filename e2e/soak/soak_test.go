@@ -60,6 +60,7 @@ func TestGrows(t *testing.T) {
 		{"flat", samples(180, func(int) float64 { return 100 }), ""},
 		{"a begin that rises", samples(180, func(i int) float64 { return 100 + 2*float64(min(i, 25)) }), ""},
 		{"peaks", samples(180, func(i int) float64 { return 100 + 60*float64((i+1)%20/19) }), ""},
+		{"requests that run", samples(180, func(i int) float64 { return 100 + 0.4*float64((i*i)%11)*float64(i)/180 }), ""},
 		{"slowly", samples(180, func(i int) float64 { return 100 + 0.04*float64(i) }), "rises by"},
 		{"fast", samples(60, func(i int) float64 { return 100 + 5*float64(i) }), "have grown"},
 		{"nothing", samples(3, func(int) float64 { return 1 }), "too few"},

@@ -148,7 +148,8 @@ func (s *site) rests(ctx context.Context, before sample) error {
 // grows says what has grown. What comes before a sixth of the samples is not looked at;
 // of the rest the last third may be a tenth above the middle one, and, in a run of a
 // quarter of an hour or more, what is in use may rise by one part in a hundred in ten
-// minutes. Resident memory says less: it is that of the highest heap until then.
+// minutes. Of each minute the least counts: that is what is kept, the rest is of requests
+// which were running. Resident memory says less: it is that of the highest heap until then.
 func grows(all []sample) error {
 	settled := all[len(all)/6:]
 	if len(settled) < 6 {
@@ -170,11 +171,26 @@ func grows(all []sample) error {
 		}
 	}
 	if settled[len(settled)-1].at.Sub(settled[0].at) >= 12*time.Minute {
-		if rise := slope(settled) * 600 / median(settled, func(s sample) float64 { return s.live }); rise > 0.01 {
+		least := leastOf(settled, time.Minute)
+		if rise := slope(least) * 600 / median(least, func(s sample) float64 { return s.live }); rise > 0.01 {
 			err = errors.Join(err, fmt.Errorf("memory in use rises by %.1f %% in ten minutes", rise*100))
 		}
 	}
 	return err
+}
+
+// leastOf keeps of each interval the sample with the least in use.
+func leastOf(all []sample, interval time.Duration) (least []sample) {
+	var end time.Time
+	for _, s := range all {
+		switch last := len(least) - 1; {
+		case last < 0 || !s.at.Before(end):
+			least, end = append(least, s), s.at.Add(interval)
+		case s.live < least[last].live:
+			least[last] = s
+		}
+	}
+	return least
 }
 
 func median(all []sample, of func(sample) float64) float64 {
