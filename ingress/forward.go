@@ -46,7 +46,7 @@ func (s *Server) forwarded(x *exchange, r *http.Request) error {
 	case errors.Is(err, errAnswerTooLarge):
 		return gatewayProblem(http.StatusBadGateway, "upstream_response_too_large", "the answer of worker %s is larger than %d bytes", spec.URL, maxForwarded)
 	case errors.Is(err, errNoRoom):
-		return gatewayProblem(http.StatusServiceUnavailable, "buffer_limit_exceeded", "%v", err)
+		return gatewayProblem(http.StatusServiceUnavailable, "buffer_budget_exhausted", "%v", err)
 	case x.ctx.Err() != nil:
 		return contextProblem(&x.ctx, "worker "+spec.URL+" answered")
 	case err != nil:

@@ -26,6 +26,11 @@ func (x *exchange) identify(r *http.Request) {
 	if x.id[0] == "" {
 		x.id[0], x.named = newID(idPrefix(r.URL.Path)), true
 	}
+	for _, name := range [...]string{requestIDHeader, "X-Correlation-Id"} {
+		if v, ok := r.Header[name]; ok && (len(v) == 0 || !soundID(v[0])) {
+			delete(r.Header, name) // what is no id here is none for engines
+		}
+	}
 	x.w.Header()[requestIDHeader] = x.id[:1:1]
 }
 

@@ -48,6 +48,7 @@ func TestGatewayRequestIDs(t *testing.T) {
 			{"an empty one is none", chatPath, []string{"x-request-id:", "x-trace-id: c"}, "c", nil},
 			{"one of 256 bytes", chatPath, []string{"x-trace-id: " + strings.Repeat("a", 256)}, "a{256}", nil},
 			{"a longer one is none", chatPath, []string{"x-trace-id: " + strings.Repeat("a", 257)}, "chatcmpl-[A-Za-z0-9]{24}", nil},
+			{"a longer one does not reach the worker", chatPath, []string{"x-request-id: " + strings.Repeat("a", 257), "x-correlation-id: " + strings.Repeat("b", 300), "request-id: d"}, "d", nil},
 			{"one with a control character is none", chatPath, []string{"x-trace-id: a\tb", "request-id: d"}, "d", nil},
 		} {
 			t.Run(tt.name, func(t *testing.T) {
