@@ -54,7 +54,7 @@ func (c Class) String() string {
 	if c.Connector != "" {
 		b.WriteString(" with " + c.Connector)
 	}
-	if c.Transport != "" {
+	if c.Transport != "" && c.Transport != HTTP.String() {
 		b.WriteString(" over " + c.Transport)
 	}
 	if c.Group != "" {
