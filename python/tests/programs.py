@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import signal
 import socket
 import subprocess
 import threading
@@ -41,6 +42,12 @@ def environment(**more: str) -> dict[str, str]:
     return {**env, "NO_COLOR": "1", **more}
 
 
+def heed() -> None:
+    """Have a program heed the signals that whoever runs the tests ignores, as a shell does in the background."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Program:
     """A program that runs; what it says on standard error is kept. To be used in a `with`."""
 
@@ -52,6 +59,7 @@ class Program:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            preexec_fn=heed,
             **how,
         )
         self.reader = threading.Thread(target=self.read, daemon=True)

@@ -137,6 +137,8 @@ def test_annotation_of_old_callers_is_taken():
 
 # Values besides the defaults, where a number or the first other choice will not do.
 OTHERS = {
+    "kv_events_endpoint": "tcp://*:5557",
+    "kv_events_replay_endpoint": "tcp://*:5558",
     "worker_urls": ["http://w1", "http://w2"], "host": "::1", "prefill_urls": [("http://p1", 9001), ("http://p2", None)],
     "decode_urls": ["http://d1", "http://d2"], "encode": [("http://e1", None)],
     "pd_disaggregation": True, "health_check_endpoint": "/ping", "cache_boundaries": "2048,8192",
