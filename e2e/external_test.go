@@ -251,18 +251,26 @@ func regexpOf(words string) string {
 	return strings.NewReplacer("(", `\(`, ")", `\)`, ".", `\.`).Replace(words)
 }
 
-// replicas is on how many servers the bucket of workers is kept.
-func replicas(t *testing.T, at string) int {
+// jetStream is a connection to the JetStream of the NATS server at a URL, until the test's
+// end.
+func jetStream(t *testing.T, url string) jetstream.JetStream {
 	t.Helper()
-	nc, err := nats.Connect(at)
+	nc, err := nats.Connect(url)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nc.Close()
+	t.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return js
+}
+
+// replicas is on how many servers the bucket of workers is kept.
+func replicas(t *testing.T, at string) int {
+	t.Helper()
+	js := jetStream(t, at)
 	s, err := js.Stream(t.Context(), "KV_smg_v1_default_workers")
 	if err != nil {
 		t.Fatal(err)

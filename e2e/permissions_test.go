@@ -14,7 +14,6 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"smg/e2e/manifest"
 	"smg/sim/simtest"
@@ -180,15 +179,7 @@ func whole(t *testing.T, g *gateway, n int) {
 // holds waits until a bucket's stream has that many messages.
 func (n *guarded) holds(t *testing.T, stream string, messages uint64) {
 	t.Helper()
-	nc, err := nats.Connect(n.url("gateway"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := jetStream(t, n.url("gateway"))
 	await(t, stream+" to be filled", func() bool {
 		s, err := js.Stream(t.Context(), stream)
 		return err == nil && s.CachedInfo().State.Msgs >= messages

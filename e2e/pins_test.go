@@ -6,9 +6,6 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"smg/sim/simtest"
 )
 
@@ -92,15 +89,7 @@ func TestPinsOutliveTheGateway(t *testing.T) {
 // an answer does not wait for it.
 func awaitPins(t *testing.T, at string, n int) {
 	t.Helper()
-	nc, err := nats.Connect("nats://" + at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	js := jetStream(t, "nats://"+at)
 	await(t, "the pins to be stored", func() bool {
 		kv, err := js.KeyValue(t.Context(), "smg_v1_default_pins")
 		if err != nil {

@@ -68,7 +68,7 @@ func (s *Server) status(w http.ResponseWriter, _ *http.Request) {
 			if m.Spec.Leg == l.Leg {
 				c.Total++
 				c.note(m.Spec)
-				if m.Status() == worker.Ready && m.Spec.Conflict == "" {
+				if m.Counts() {
 					c.Healthy++
 					if m.Record.Breaker == worker.Open {
 						c.Broken++

@@ -61,7 +61,7 @@ func BenchmarkStream(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				a, _ := k.tokenizer.Answer(Output{SkipSpecial: true, Stops: []string{"</answer>"}})
+				a := k.tokenizer.Stream(true)
 				for _, id := range ids {
 					a.Push(id)
 				}

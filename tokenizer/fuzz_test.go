@@ -108,38 +108,3 @@ func FuzzEncode(f *testing.F) {
 		}
 	})
 }
-
-// The stop string is found wherever the text is cut.
-func FuzzStopper(f *testing.F) {
-	f.Add("some text with a stop in it", "stop", "in", uint8(3))
-	f.Add("aaaaaaab", "aab", "ab", uint8(1))
-	f.Add("中文。", "。", "文", uint8(2))
-	f.Fuzz(func(t *testing.T, text, one, two string, size uint8) {
-		if one == "" || two == "" || size == 0 || len(text) > 1000 {
-			return
-		}
-		s, err := NewStopper([]string{one, two}, false)
-		if err != nil {
-			return
-		}
-		var got strings.Builder
-		over := false
-		for rest := text; rest != "" && !over; {
-			n := min(int(size), len(rest))
-			var part string
-			part, over = s.Push(rest[:n])
-			got.WriteString(part)
-			rest = rest[n:]
-		}
-		got.WriteString(s.End())
-		want, end := text, len(text)+1
-		for _, stop := range []string{one, two} {
-			if i := strings.Index(text, stop); i >= 0 && (i+len(stop) < end || i+len(stop) == end && i < len(want)) {
-				want, end = text[:i], i+len(stop)
-			}
-		}
-		if got.String() != want {
-			t.Errorf("%q stopped at %q or %q by %d is %q, want %q", text, one, two, size, got.String(), want)
-		}
-	})
-}

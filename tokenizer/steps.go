@@ -105,6 +105,18 @@ func loadNormalizer(raw json.RawMessage, depth int) (normalizer, error) {
 	return nil, s.unknown()
 }
 
+// sequence appends the steps of a member of s that is a list of them.
+func sequence[T any](s *step, member string, out []T, depth int, load func([]T, json.RawMessage, int) ([]T, error)) ([]T, error) {
+	err := s.each(member, func(raw json.RawMessage) (err error) {
+		out, err = load(out, raw, depth+1)
+		if err == nil && len(out) > maxSteps {
+			err = fmt.Errorf("more than %d", maxSteps)
+		}
+		return err
+	})
+	return out, err
+}
+
 func loadPreTokenizers(out []preTokenizer, raw json.RawMessage, depth int) ([]preTokenizer, error) {
 	if absent(raw) {
 		return out, nil
@@ -114,14 +126,7 @@ func loadPreTokenizers(out []preTokenizer, raw json.RawMessage, depth int) ([]pr
 		return nil, err
 	}
 	if s.Type == "Sequence" {
-		err := s.each("pretokenizers", func(raw json.RawMessage) (err error) {
-			out, err = loadPreTokenizers(out, raw, depth+1)
-			if err == nil && len(out) > maxSteps {
-				err = fmt.Errorf("more than %d", maxSteps)
-			}
-			return err
-		})
-		return out, err
+		return sequence(&s, "pretokenizers", out, depth, loadPreTokenizers)
 	}
 	var f struct {
 		AddPrefixSpace *bool   `json:"add_prefix_space"`
@@ -311,14 +316,7 @@ func loadDecoders(out []decoder, raw json.RawMessage, depth int) ([]decoder, err
 		return nil, err
 	}
 	if s.Type == "Sequence" {
-		err := s.each("decoders", func(raw json.RawMessage) (err error) {
-			out, err = loadDecoders(out, raw, depth+1)
-			if err == nil && len(out) > maxSteps {
-				err = fmt.Errorf("more than %d", maxSteps)
-			}
-			return err
-		})
-		return out, err
+		return sequence(&s, "decoders", out, depth, loadDecoders)
 	}
 	// Content is a string for Replace and a character for Strip; both are strings.
 	var f struct {

@@ -2,7 +2,7 @@
 // as the Python package tokenizers does for the same tokenizer.json: the ids are
 // the same, and so is the text (ADR 20). It reads tokenizer.json and the metadata
 // of GGUF files, decodes ids as they come without ever showing half a character,
-// finds stop strings, and remembers what it encoded before.
+// and remembers what it encoded before.
 //
 // A Tokenizer is made once and is then safe for concurrent use. Files are taken
 // as hostile: sizes are bounded and errors name the place that is wrong.

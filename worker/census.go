@@ -14,7 +14,7 @@ type Census struct {
 
 func (c *Census) add(w *Worker, by int) {
 	c.Workers += by
-	if w.Status() == Ready && w.Spec.Conflict == "" {
+	if w.Counts() {
 		c.Ready += by
 	}
 	if w.Record.Keeper == 0 {

@@ -87,6 +87,10 @@ func (w *Worker) Available() bool {
 	return w.Spec.Conflict == "" && !w.Spec.Draining() && w.Record.Available()
 }
 
+// Counts says whether the worker makes its leg ready: a conflict keeps one from being
+// chosen however well it is.
+func (w *Worker) Counts() bool { return w.Spec.Conflict == "" && w.Status() == Ready }
+
 // Status is its keeper's word, unless whoever registered it takes it out.
 func (w *Worker) Status() Status {
 	if w.Spec.Draining() {

@@ -101,16 +101,9 @@ func (t *Templates) add(name, where, source string) error {
 // config reads what tokenizer_config.json has: templates and special tokens.
 func (t *Templates) config(folder string) error {
 	path := filepath.Join(folder, configFile)
-	text, err := read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	fields, err := fieldsOf(path)
 	if err != nil {
 		return err
-	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
 	}
 	for _, name := range []string{"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"} {
 		token, ok, err := tokenOf(fields[name])
@@ -198,18 +191,25 @@ func (t *Templates) files(folder string) error {
 		return nil
 	}
 	path = filepath.Join(folder, oldTemplate)
-	text, err := read(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	fields, err := fieldsOf(path)
 	if err != nil {
 		return err
 	}
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(text, &fields); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
 	return t.configured(path, fields["chat_template"])
+}
+
+// fieldsOf are the members of a file that is an object, none if there is no file.
+func fieldsOf(path string) (fields map[string]json.RawMessage, err error) {
+	text, err := read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		if err = json.Unmarshal(text, &fields); err != nil {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return fields, err
 }
 
 func read(path string) ([]byte, error) {
